@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.scores import Score
 from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
+from review.rules.answers import Hidden, Shown, shown
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,17 +45,18 @@ class MeasuredRate:
 
     numerator: int
     denominator: int
-    excluded: int
+    excluded: Annotated[int, Shown("unjudged")]
     low: float | None = field(default=None, compare=False)
     high: float | None = field(default=None, compare=False)
     method: str = field(default=Method.UNDEFINED.value, compare=False)
     clusters: int = field(default=0, compare=False)
     n: int = field(default=0, compare=False)
-    bounds: RateBounds | None = field(default=None, compare=False)
-    score: float | None = field(default=None, compare=False)
-    partial: bool = False
+    bounds: Hidden[RateBounds | None] = field(default=None, compare=False)
+    score: Hidden[float | None] = field(default=None, compare=False)
+    partial: Hidden[bool] = False
 
     @property
+    @Shown("rate")
     def value(self) -> float | None:
         if self.partial:
             return None
@@ -81,6 +83,16 @@ class MeasuredRate:
         if not self.denominator or not any(part.excluded and not part.denominator for part in parts):
             return self
         return replace(self, low=None, high=None, method=Method.UNDEFINED.value, bounds=None, score=None, partial=True)
+
+    @property
+    @shown
+    def best(self) -> float | None:
+        return self.bounds.best if self.bounds else None
+
+    @property
+    @shown
+    def worst(self) -> float | None:
+        return self.bounds.worst if self.bounds else None
 
 
 @dataclass(frozen=True, slots=True)

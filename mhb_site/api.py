@@ -1,7 +1,7 @@
 """The API's URLs, its sign-in, its schema and the page that shows the schema."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import authenticate
@@ -56,7 +56,6 @@ from review.common.actions import answers
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
 from review.common.second_factor import has_factor
-from review.common.serializers import TypedSerializer
 from review.discussion import api as discussion_api
 from review.errors import NotAllowed
 from review.forms import api as forms_api
@@ -86,10 +85,11 @@ class SignInSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
 
 
-class IssuedSerializer(TypedSerializer):
+class IssuedSerializer(serializers.Serializer[Any]):
     """A token. It is shown only once; only its hash is stored."""
 
-    typed = {str: "token", datetime: "expires_at"}
+    token = serializers.CharField()
+    expires_at = serializers.DateTimeField()
 
 
 class Token(APIView):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -11,46 +12,66 @@ from evaluation.errors import RunNotFinished
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import is_over
 from review.common.actions import answers
-from review.common.serializers import TypedSerializer
 from review.rules.permissions import Can
 
 
-class ClaimSerializer(TypedSerializer):
+class ClaimSerializer(serializers.Serializer[Any]):
     """A claim with its measurement. `holds`: null where it is not measured, and `why` says what is missing. `low`,
     `high`: the 95 % interval; null for what is counted. `confirmed`: whether it holds on held-out samples alone; null
     without them.
     """
 
-    typed = {
-        str: "name contradicted_by why detail",
-        float | None: "value low high",
-        bool | None: "holds confirmed",
-    }
+    name = serializers.CharField()
+    contradicted_by = serializers.CharField()
+    why = serializers.CharField()
+    detail = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    holds = serializers.BooleanField(allow_null=True)
+    confirmed = serializers.BooleanField(allow_null=True)
 
 
-class PolicySerializer(TypedSerializer):
+class PolicySerializer(serializers.Serializer[Any]):
     """What a fixed text scores by the primary metric on one data set, or on all pooled. `beats`: the models that score
     worse on the same samples, by Holm over all pairs. It has no rank and is no model.
     """
 
-    typed = {str: "name dataset rate", float | None: "value low high", int: "n excluded clusters", list[str]: "beats"}
+    name = serializers.CharField()
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    n = serializers.IntegerField()
+    excluded = serializers.IntegerField()
+    clusters = serializers.IntegerField()
+    beats = serializers.ListField(child=serializers.CharField())
 
 
 @extend_schema_serializer(component_name="VerdictTurns")
-class TurnsSerializer(TypedSerializer):
+class TurnsSerializer(serializers.Serializer[Any]):
     """How often verdicts turn where only the asking changes. `moved`: by how much the difference of two models does."""
 
-    typed = {str: "kind who", float | None: "turned low high moved", int: "criteria"}
+    kind = serializers.CharField()
+    who = serializers.CharField()
+    turned = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    moved = serializers.FloatField(allow_null=True)
+    criteria = serializers.IntegerField()
 
 
-class ClaimsSerializer(TypedSerializer):
+class ClaimsSerializer(serializers.Serializer[Any]):
     """Whether a benchmark measures what it says, as a run tells it.
 
     `failed`: how many measured claims fail. `below_the_floor`: pairs of models whose difference is no larger than what
     asking again changes.
     """
 
-    typed = {int: "failed", list[list[str]]: "below_the_floor"}
+    failed = serializers.IntegerField()
+    below_the_floor = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
+
     policies = PolicySerializer(many=True)
     claims = ClaimSerializer(many=True)
     floor = TurnsSerializer(many=True)

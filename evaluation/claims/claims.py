@@ -16,7 +16,6 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
-from review.rules.shown_values import shown
 
 TOST = 0.9  # of the interval that two one-sided tests at 5 % look at
 
@@ -120,7 +119,12 @@ class Claims:
                     "name": each.policy,
                     "dataset": each.dataset,
                     "rate": self.rate.name,
-                    **shown(each.measured, "value low high n excluded clusters"),
+                    "value": each.measured.value,
+                    "low": each.measured.low,
+                    "high": each.measured.high,
+                    "n": each.measured.n,
+                    "excluded": each.measured.excluded,
+                    "clusters": each.measured.clusters,
                     "beats": list(each.beats),
                 }
                 for each in self.policies

@@ -9,6 +9,7 @@ than `MINIMUM` (per trap) or `MIN_SAMPLE_ANSWERS` (per sample).
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
@@ -22,15 +23,17 @@ from evaluation.protocol import Rate
 from evaluation.runs.plan import plan_of
 from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
+from evaluation.statistics.intervals import MINIMUM, Method, RateInterval, rate_interval
 from generation.models import ReleasedSample
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
+from review.rules.answers import Hidden, Shown
 from review.rules.state_machine import Role
 
 QUESTION, YES, NO = "noticed", "yes", "no"
 MIN_SAMPLE_ANSWERS = 2  # physicians' answers to one sample; a single one is never shown
 SUBTYPE = "subtype"
+GroupName = Literal["none", "some", "all"]  # of the physicians who noticed something
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,11 @@ class PhysicianCount:
 class Failures:
     """The numerator and denominator of a rate over one or all models."""
 
-    hits: int
-    counted: int
+    hits: Annotated[int, Shown("numerator")]
+    counted: Annotated[int, Shown("denominator")]
 
     @property
+    @Shown("value")
     def share(self) -> float | None:
         return self.hits / self.counted if self.counted else None
 
@@ -71,7 +75,7 @@ class NoticedTrap:
     """A trap. `physicians` is None if there are fewer than `MINIMUM` `answers`."""
 
     code: str
-    label: str
+    label: Hidden[str]
     answers: int
     samples: int
     physicians: PhysicianCount | None
@@ -80,17 +84,22 @@ class NoticedTrap:
 
 @dataclass(frozen=True, slots=True)
 class ModelRate:
-    """The rate of one model."""
+    """The rate of one model with its 95 % interval; the sample is the cluster."""
 
     endpoint: str
-    rate: RateInterval
+    value: float | None
+    low: float | None
+    high: float | None
+    method: Method
+    clusters: int
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
 class NoticedGroup:
     """The samples that none, some or all physicians noticed something in, with models' rates."""
 
-    name: str  # none, some, all
+    name: GroupName
     samples: int
     answers: int
     rates: tuple[ModelRate, ...]
@@ -104,13 +113,18 @@ class NoticedReport:
     `samples`: in release order.
     """
 
-    rate: Rate
-    endpoints: tuple[str, ...]
+    rate: Hidden[Rate]
+    endpoints: Hidden[tuple[str, ...]]
     asked: int
     answers: int
     traps: tuple[NoticedTrap, ...]
     groups: tuple[NoticedGroup, ...]
     samples: tuple[NoticedSample, ...]
+
+    @property
+    @Shown("rate")
+    def rate_name(self) -> str:
+        return self.rate.name
 
 
 def noticed_report(run: Run, reader: object) -> NoticedReport:
@@ -213,7 +227,7 @@ def _groups(
     clusters: Mapping[int, int],
     minimum: int,
 ) -> tuple[NoticedGroup, ...]:
-    groups: dict[str, list[int]] = {"none": [], "some": [], "all": []}
+    groups: dict[GroupName, list[int]] = {"none": [], "some": [], "all": []}
     for sample, count in physicians.items():
         if not count.noticed:
             groups["none"].append(sample)
@@ -233,10 +247,14 @@ def _groups(
             name,
             len(samples),
             sum(physicians[sample].asked for sample in samples),
-            tuple(ModelRate(endpoint, rate(samples, endpoint)) for endpoint in endpoints),
+            tuple(_model_rate(endpoint, rate(samples, endpoint)) for endpoint in endpoints),
         )
         for name, samples in groups.items()
     )
+
+
+def _model_rate(endpoint: str, rate: RateInterval) -> ModelRate:
+    return ModelRate(endpoint, rate.value, rate.low, rate.high, rate.method, rate.clusters, rate.n)
 
 
 def _pool(parts: Iterable[Failures]) -> Failures:

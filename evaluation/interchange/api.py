@@ -15,15 +15,16 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation.interchange import bundle, comparing, importing, power, services
-from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
+from evaluation.interchange.comparing import RunComparison
+from evaluation.interchange.power import CellPower
 from evaluation.models import PolicyAnswer, ResultsImport, ResultsRefusal, Run
-from evaluation.reports.serializers import CoverageSerializer, DifferenceSerializer
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
+from evaluation.runs.api import WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import MAX_POLICY_SAMPLES, POLICY_SAMPLES
-from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer, SettingsSerializer
+from generation.jobs.estimate import Estimate
+from generation.jobs.serializers import ConfirmSerializer, SettingsSerializer
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
@@ -31,7 +32,7 @@ from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
 from review.common.api import NamedRowField
 from review.common.decorators import download, signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import RowSerializer
 from review.rules.permissions import Can
 
 
@@ -43,14 +44,15 @@ class ImportResultsSerializer(SettingsSerializer):
     file = serializers.FileField(max_length=300)
 
 
-class RefusedRowSerializer(ModelRowSerializer):
+class RefusedRowSerializer(RowSerializer):
     """A row that was not imported, and why."""
 
-    row = ResultsRefusal
-    shows = "where reason"
+    class Meta:
+        model = ResultsRefusal
+        fields = ["where", "reason"]
 
 
-class ResultsImportSerializer(ModelRowSerializer):
+class ResultsImportSerializer(RowSerializer):
     """An import of results with its progress and outcome.
 
     `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
@@ -59,16 +61,17 @@ class ResultsImportSerializer(ModelRowSerializer):
     1,000 refusals are listed.
     """
 
-    row = ResultsImport
-    shows = (
-        "id release study file_name status rows added known refused without_verdict remarks run error reason refusals "
-        "created_at finished_at"
-    )
-
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
     remarks = serializers.ListField(child=serializers.CharField())
     refusals = RefusedRowSerializer(many=True)
+
+    class Meta:
+        model = ResultsImport
+        fields = [
+            "id", "study", "file_name", "status", "rows", "added", "known", "refused", "without_verdict", "run",
+            "error", "created_at", "finished_at",
+        ]  # fmt: skip
 
 
 class ResultsImports(APIView):
@@ -131,46 +134,6 @@ class AskAgainSerializer(AskingAgainSerializer):
     is_launch = True
 
 
-class FlipSerializer(DataclassSerializer):
-    """A sample failed in one of the runs only: criteria failed and criteria counted."""
-
-    mirrors = Flip
-
-
-class MovedSerializer(DataclassSerializer):
-    """A model on one data set.
-
-    Rates are over the samples that both runs judged; `difference` is second minus first. `worse`,
-    `better`: samples failed in the second run only, in the first run only.
-    """
-
-    mirrors = ModelChange
-    shows = (
-        "model=first second_model=second dataset rate shared first=first_rate second=second_rate "
-        "difference=difference.difference low=difference.low high=difference.high p=difference.p "
-        "clusters=difference.clusters worse better flips"
-    )
-
-
-class ComparedRunsSerializer(DataclassSerializer):
-    """Two runs.
-
-    For two releases, samples are matched by key; `changed_samples` have another version in the
-    second. `differs`: how the second run was made, judged and counted otherwise than the first
-    (`usual`). `first_coverage`, `second_coverage`: of each model, on the data sets of both runs.
-    """
-
-    mirrors = RunComparison
-    shows = (
-        "first=first.pk second=second.pk releases same_release shared_samples changed_samples=changed only_first "
-        "only_second rows differs first_coverage second_coverage"
-    )
-
-    differs = DifferenceSerializer(many=True)
-    first_coverage = CoverageSerializer(many=True)
-    second_coverage = CoverageSerializer(many=True)
-
-
 def _checks(pk: int, body: Body) -> adding.Checks:
     """The checks of a finished run that a request asks for."""
     given = dict(body)
@@ -204,7 +167,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         adding.add_model(RUNS.get(pk).pk, **body)
         return run_with_values(RUNS.get_with_status(pk))
 
-    @acts(LaunchEstimateSerializer, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
+    @acts(Estimate, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
     def estimate_model(self, request: Request, body: Body, pk: int) -> Any:
         """Estimate what adding a model would cost."""
         return runs_estimate.estimate_run(adding.check_model(RUNS.get(pk), body["endpoint"]))
@@ -218,7 +181,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         adding.add_checks(_checks(pk, body))
         return run_with_values(RUNS.get_with_status(pk))
 
-    @acts(LaunchEstimateSerializer, PoliciesToAddSerializer, url_path="policies/estimate", url_name="policies-estimate")
+    @acts(Estimate, PoliciesToAddSerializer, url_path="policies/estimate", url_name="policies-estimate")
     def estimate_policies(self, request: Request, body: Body, pk: int) -> Any:
         """Estimate what judging fixed texts would cost."""
         return runs_estimate.estimate_checks(_checks(pk, body))
@@ -233,7 +196,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         adding.add_checks(_checks(pk, body))
         return run_with_values(RUNS.get_with_status(pk))
 
-    @acts(LaunchEstimateSerializer, AskingAgainSerializer, url_path="again/estimate", url_name="again-estimate")
+    @acts(Estimate, AskingAgainSerializer, url_path="again/estimate", url_name="again-estimate")
     def estimate_again(self, request: Request, body: Body, pk: int) -> Any:
         """Estimate what asking or judging again would cost."""
         return runs_estimate.estimate_checks(_checks(pk, body))
@@ -248,7 +211,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         """
         return download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip", archive.ZIP)
 
-    @answers(ComparedRunsSerializer)
+    @answers(RunComparison)
     @action(detail=True, url_path="compare/<int:other>", url_name="compare")
     def compare(self, request: Request, pk: int, other: int) -> Any:
         """The changes between two runs by model, with paired intervals, and the samples that flipped."""
@@ -266,7 +229,7 @@ class ReleasePower(APIView):
 
     can = Can.READ_RESULTS
 
-    @answers(PowerSerializer, query=PowerQuery, many=True)
+    @answers(CellPower, query=PowerQuery, many=True)
     def get(self, request: Request, query: Body, name: str, version: int) -> Any:
         """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
         release = get_object_or_404(Release.objects.all(), name=name, version=version)

@@ -46,7 +46,6 @@ from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import Checksums
 from review.audit import exports
-from review.rules.shown_values import shown
 
 FORMAT = verify_run.FORMAT
 READABLE_FORMATS = range(1, FORMAT + 1)
@@ -153,25 +152,42 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 # ----------------------------------------------------------------------------------------- run.json
 
 
-RELEASE = (
-    "name version benchmark sha256 held_out_sha256 samples=samples_count rubrics=rubrics_count held_out=held_out_count"
-)
-SETTINGS = (
-    "judging transport sampling seed judge_temperature fresh prompts prompts_sha256 answers=answers_each "
-    "judgments=judgments_each datasets=variants"
-)
-
-
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
     release, protocol = run.release, report.protocol
     rates = {rate.name: rate for rate in (*protocol.rates, *report.rates)}
     return {
         "format": FORMAT,
-        **shown(run, "run=pk origin study status panel estimated"),
+        "run": run.pk,
+        "origin": run.origin,
+        "study": run.study,
+        "status": run.status,
+        "panel": run.panel,
+        "estimated": run.estimated,
         "created_at": run.created_at.isoformat(),
         "finished_at": run.finished_at and run.finished_at.isoformat(),
-        "release": shown(release, RELEASE),
-        "settings": shown(run, SETTINGS),
+        "release": {
+            "name": release.name,
+            "version": release.version,
+            "benchmark": release.benchmark,
+            "sha256": release.sha256,
+            "held_out_sha256": release.held_out_sha256,
+            "samples": release.samples_count,
+            "rubrics": release.rubrics_count,
+            "held_out": release.held_out_count,
+        },
+        "settings": {
+            "judging": run.judging,
+            "transport": run.transport,
+            "sampling": run.sampling,
+            "seed": run.seed,
+            "judge_temperature": run.judge_temperature,
+            "fresh": run.fresh,
+            "prompts": run.prompts,
+            "prompts_sha256": run.prompts_sha256,
+            "answers": run.answers_each,
+            "judgments": run.judgments_each,
+            "datasets": run.variants,
+        },
         "simulated": report.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
         "undecided_reports": report.undecided,
@@ -185,10 +201,15 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "protocol": {
             "label": protocol.label,
             "pooled": protocol.pooled,
-            "datasets": [shown(dataset, "name label task variant") for dataset in queries.data_sets_of(run)],
+            "datasets": [
+                {"name": dataset.name, "label": dataset.label, "task": dataset.task, "variant": dataset.variant}
+                for dataset in queries.data_sets_of(run)
+            ],
             "views": [
                 {
-                    **shown(view, "name label rate"),
+                    "name": view.name,
+                    "label": view.label,
+                    "rate": view.rate,
                     "values": list(dict.fromkeys((row.value, row.label) for row in report.facets[view.name])),
                 }
                 for view in report.views

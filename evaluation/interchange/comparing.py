@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from django.utils.translation import gettext_noop
@@ -22,6 +23,7 @@ from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
 from generation.samples import errata
 from generation.samples.queries import visible_to
+from review.rules.answers import Hidden, Shown, shown
 
 MAX_FLIPS = 200  # listed per pair of models and data set
 
@@ -47,24 +49,51 @@ class ModelChange:
     `flips`: these samples, up to a limit.
     """
 
-    first: str
-    second: str
+    first: Annotated[str, Shown("model")]
+    second: Annotated[str, Shown("second_model")]
     dataset: str
-    label: str
+    label: Hidden[str]
     rate: str
     shared: int
-    difference: ModelComparison
+    difference: Hidden[ModelComparison]
     worse: int
     better: int
     flips: Sequence[Flip]
 
     @property
+    @Shown("first")
     def first_rate(self) -> float | None:
         return self.difference.rates[1]  # `compare_pair` was given the second run first
 
     @property
+    @Shown("second")
     def second_rate(self) -> float | None:
         return self.difference.rates[0]
+
+    @property
+    @Shown("difference")
+    def value(self) -> float | None:
+        return self.difference.difference
+
+    @property
+    @shown
+    def low(self) -> float | None:
+        return self.difference.low
+
+    @property
+    @shown
+    def high(self) -> float | None:
+        return self.difference.high
+
+    @property
+    @shown
+    def p(self) -> float | None:
+        return self.difference.p
+
+    @property
+    @shown
+    def clusters(self) -> int:
+        return self.difference.clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +107,11 @@ class RunComparison:
     `first_coverage`, `second_coverage`: of each model, on the data sets of both runs.
     """
 
-    first: Run
-    second: Run
+    first: Hidden[Run]
+    second: Hidden[Run]
     same_release: bool
     shared_samples: int
-    changed: int
+    changed: Annotated[int, Shown("changed_samples")]
     only_first: Sequence[str]
     only_second: Sequence[str]
     rows: Sequence[ModelChange]
@@ -91,6 +120,7 @@ class RunComparison:
     second_coverage: Sequence[Coverage]
 
     @property
+    @shown
     def releases(self) -> Sequence[str]:
         return [str(self.first.release), str(self.second.release)]
 
@@ -104,6 +134,16 @@ class RunComparison:
     def rates(self) -> Sequence[Rate]:
         """The rates of the benchmark of both runs."""
         return registry.protocol(self.first.release.benchmark).rates
+
+    @property
+    @Shown("first")
+    def first_run(self) -> int:
+        return self.first.pk
+
+    @property
+    @Shown("second")
+    def second_run(self) -> int:
+        return self.second.pk
 
 
 def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:

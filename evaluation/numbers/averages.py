@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from evaluation.numbers.counting import RateRow
 from evaluation.protocol import Protocol, Rate
+from review.rules.answers import Hidden, Shown, shown
 
 Cell = tuple[str, str]  # data set, model
 MetricAverages = tuple[str, str, "Averages"]  # rate, variant, means
@@ -17,8 +19,8 @@ class Averages:
     A mean is None where one of its cells has no value.
     """
 
-    by_dataset: Mapping[str, float | None]
-    by_model: Mapping[str, float | None]
+    by_dataset: Annotated[Mapping[str, float | None], Shown("datasets")]
+    by_model: Annotated[Mapping[str, float | None], Shown("models")]
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -65,9 +67,10 @@ class Contrast:
     rate: str
     first: str  # the names of the data sets
     second: str
-    values: tuple[float | None, float | None]
+    values: Hidden[tuple[float | None, float | None]]
 
     @property
+    @shown
     def difference(self) -> float | None:
         first, second = self.values
         return None if first is None or second is None else first - second

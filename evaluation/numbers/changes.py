@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
 from evaluation.statistics.multiplicity import holm
-from review.rules.shown_values import shown
+from review.rules.answers import Hidden, shown
 
 ALL = ""  # endpoint name of the mean over models
 KEPT = "kept"  # right before and after
@@ -44,14 +43,14 @@ class Change:
     first: str
     second: str
     endpoint: str
-    rates: tuple[float | None, float | None]
+    rates: Hidden[tuple[float | None, float | None]]
     gain: float | None
     low: float | None
     high: float | None
     p: float | None
     p_adjusted: float | None
     clusters: int
-    moves: Mapping[str, int]
+    moves: Hidden[Mapping[str, int]]
     fix_rate: float | None
     break_rate: float | None
 
@@ -64,6 +63,36 @@ class Change:
     def right(self) -> int:
         """The samples that were right before."""
         return self.moves[KEPT] + self.moves[BROKEN]
+
+    @property
+    @shown
+    def first_rate(self) -> float | None:
+        return self.rates[0]
+
+    @property
+    @shown
+    def second_rate(self) -> float | None:
+        return self.rates[1]
+
+    @property
+    @shown
+    def kept(self) -> int:
+        return self.moves[KEPT]
+
+    @property
+    @shown
+    def broken(self) -> int:
+        return self.moves[BROKEN]
+
+    @property
+    @shown
+    def fixed(self) -> int:
+        return self.moves[FIXED]
+
+    @property
+    @shown
+    def stayed(self) -> int:
+        return self.moves[STAYED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +213,15 @@ def _make_change(
         moves=moves,
         fix_rate=shares[0],
         break_rate=shares[1],
-        **shown(compared, "rate first second rates gain=difference low high p clusters"),
+        rate=compared.rate,
+        first=compared.first,
+        second=compared.second,
+        rates=compared.rates,
+        gain=compared.difference,
+        low=compared.low,
+        high=compared.high,
+        p=compared.p,
+        clusters=compared.clusters,
     )
 
 
@@ -239,15 +276,21 @@ def bottlenecks(
             names = competing[first].first, competing[second_best].first
             lead = _pooled(totals, _shared(totals, *names), names, minimum)
             value = lead.difference if lead.p is not None else gains[first] - gains[second_best]
-            found: dict[str, Any] = {
-                "dataset": second,
-                "rate": rate.name,
-                "label": first,
-                "gains": gains,
-                "runner_up": second_best,
-            }
-            found |= {"lead": value, "p_adjusted": None, **shown(lead, "low high p clusters")}
-            rate_rows.append(Bottleneck(**found))
+            rate_rows.append(
+                Bottleneck(
+                    dataset=second,
+                    rate=rate.name,
+                    label=first,
+                    gains=gains,
+                    runner_up=second_best,
+                    lead=value,
+                    low=lead.low,
+                    high=lead.high,
+                    p=lead.p,
+                    p_adjusted=None,
+                    clusters=lead.clusters,
+                )
+            )
         adjusted = iter(holm([row.p for row in rate_rows if row.p is not None]))
         result += [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rate_rows]
     return result

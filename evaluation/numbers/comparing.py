@@ -15,6 +15,7 @@ from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitGroup, UnitTotals, weighted_sums
 from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
+from review.rules.answers import Hidden, shown
 
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
 
@@ -37,7 +38,7 @@ class ModelComparison:
     rate: str
     first: str
     second: str
-    rates: tuple[float | None, float | None]
+    rates: Hidden[tuple[float | None, float | None]]
     difference: float | None
     low: float | None
     high: float | None
@@ -50,13 +51,23 @@ class ModelComparison:
     only_first: int | None = None
     only_second: int | None = None
     p_samples: float | None = None
-    value: str = ""  # of the breakdown
+    value: Hidden[str] = ""  # of the breakdown
     role: str = EXPLORATORY
 
     @property
     def too_few(self) -> bool:
         """Whether there are too few samples for an interval."""
         return bool(self.clusters) and self.low is None
+
+    @property
+    @shown
+    def first_rate(self) -> float | None:
+        return self.rates[0]
+
+    @property
+    @shown
+    def second_rate(self) -> float | None:
+        return self.rates[1]
 
 
 def compare(

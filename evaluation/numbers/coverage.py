@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import JUDGE_FAILURES
+from review.rules.answers import Hidden, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,10 @@ class Coverage:
     criteria: int
     settled: int
     counted: int
-    failures: int
+    failures: Hidden[int]
 
     @property
+    @shown
     def complete(self) -> bool:
         """Whether nothing is missing, and the judge did not fail throughout."""
         return self.settled == self.criteria and (self.counted > 0 or not self.failures)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from evaluation.numbers.scores import Score
+from review.rules.answers import Hidden, shown
 
 
 class FacetValue(NamedTuple):
@@ -47,15 +48,15 @@ class Rate:
     name: str
     label: str
     rule: str  # one sentence for readers: what is counted, and what is excluded
-    hits: Mapping[str, int]
-    counted: Mapping[str, int]
-    scope: frozenset[str] = frozenset()
-    percent: bool = True  # False: shown with three decimals, as papers print F1
+    hits: Hidden[Mapping[str, int]]
+    counted: Hidden[Mapping[str, int]]
+    scope: Hidden[frozenset[str]] = frozenset()
+    percent: Hidden[bool] = True  # False: shown with three decimals, as papers print F1
     unit: Literal["criterion", "sample"] = "criterion"
     arm: Literal["trap", "control"] = "trap"
-    only: FacetValue | None = None
-    weights: Weights | None = None
-    score: Score | None = None
+    only: Hidden[FacetValue | None] = None
+    weights: Hidden[Weights | None] = None
+    score: Hidden[Score | None] = None
 
     @property
     def scope_verdicts(self) -> frozenset[str]:
@@ -73,6 +74,7 @@ class Rate:
         return self.is_proportion and self.unit == "criterion" and self.scope_verdicts == frozenset(self.counted)
 
     @property
+    @shown
     def interval(self) -> Literal["wilson", "skew-corrected-t"]:
         """The kind of its interval over clusters."""
         return "skew-corrected-t" if self.score else "wilson"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from evaluation.numbers.rules import COMBINED, UNJUDGED
 from evaluation.protocol import ScoreRule
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import mean_interval
+from review.rules.answers import Hidden, Shown, shown
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box plot: whiskers, quartiles, median
 
@@ -29,15 +31,40 @@ class MeasuredScore:
     n: int
     without: int
     mean: float | None = None
-    deviation: float | None = None
+    deviation: Annotated[float | None, Shown("sd")] = None
     low: float | None = field(default=None, compare=False)
     high: float | None = field(default=None, compare=False)
     clusters: int = 0
-    box: tuple[float, ...] = ()
+    box: Hidden[tuple[float, ...]] = ()
 
     @property
     def too_few(self) -> bool:
         return bool(self.n) and self.low is None
+
+    @property
+    @shown
+    def p5(self) -> float | None:
+        return self.box[0] if self.box else None
+
+    @property
+    @shown
+    def q1(self) -> float | None:
+        return self.box[1] if self.box else None
+
+    @property
+    @shown
+    def median(self) -> float | None:
+        return self.box[2] if self.box else None
+
+    @property
+    @shown
+    def q3(self) -> float | None:
+        return self.box[3] if self.box else None
+
+    @property
+    @shown
+    def p95(self) -> float | None:
+        return self.box[4] if self.box else None
 
 
 @dataclass(frozen=True, slots=True)

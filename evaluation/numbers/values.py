@@ -12,7 +12,7 @@ from evaluation.numbers.plans import PLANNED, Plan
 from evaluation.numbers.report_numbers import ReportNumbers
 from evaluation.numbers.scoring import ScoreRow
 from evaluation.protocol import Protocol, Rate
-from review.rules.shown_values import shown
+from review.rules.answers import shown_values
 
 
 def as_dict(
@@ -28,7 +28,7 @@ def as_dict(
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
         "plan": {**plan.as_json, "frozen": plan.frozen},
         "samples": {"counted": numbers.samples[0], "asked": numbers.samples[1]},
-        "coverage": [shown(of_model, COVERAGE) for of_model in numbers.coverage],
+        "coverage": [shown_values(of_model) for of_model in numbers.coverage],
         "errata": {
             "withdrawn": numbers.withdrawn,
             "with_withdrawn": [as_row(row) for row in numbers.with_withdrawn],
@@ -46,17 +46,17 @@ def as_dict(
         "ranks": [asdict(ranking) for ranking in numbers.rankings],
         "contrasts": [
             {
-                **shown(contrast, CONTRAST),
-                "first": shown(contrast, "dataset=first value=values.0"),
-                "second": shown(contrast, "dataset=second value=values.1"),
+                **shown_values(contrast),
+                "first": {"dataset": contrast.first, "value": contrast.values[0]},
+                "second": {"dataset": contrast.second, "value": contrast.values[1]},
             }
             for contrast in contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
         ],
-        "changes": [shown(change, CHANGE) for change in numbers.changes],
+        "changes": [shown_values(change) for change in numbers.changes],
         "held_out": [asdict(gap) for gap in numbers.held_out],
         "bottlenecks": [asdict(bottleneck) for bottleneck in numbers.bottlenecks],
         "averages": [
-            {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
+            {"rate": rate, "variant": variant, **shown_values(rows)}
             for rate, variant, rows in averages_of(protocol, numbers.rates, numbers.overall)
         ],
         "score_rules": [asdict(rule) for rule in protocol.scores],
@@ -65,31 +65,13 @@ def as_dict(
     }
 
 
-COVERAGE = "endpoint criteria settled counted complete"
-RATE = "name label rule interval unit arm"
-MEASURED = (
-    "rate=value numerator denominator unjudged=excluded low high method clusters n best=bounds.best worst=bounds.worst"
-)
-COMPARISON = (
-    "dataset rate first second first_rate=rates.0 second_rate=rates.1 difference low high p p_adjusted clusters n "
-    "odds_ratio cohens_h only_first only_second p_samples role"
-)
-CHANGE = (
-    "label rate first second endpoint first_rate=rates.0 second_rate=rates.1 gain low high p p_adjusted clusters "
-    "kept=moves.kept broken=moves.broken fixed=moves.fixed stayed=moves.stayed fix_rate break_rate"
-)
-CONTRAST = "endpoint label rate difference"
-BY_MODEL = "model=endpoint dataset value"
-SCORE = "n without mean low high sd=deviation clusters p5=box.0 q1=box.1 median=box.2 q3=box.3 p95=box.4"
-
-
 def as_rate(rate: Rate) -> dict[str, Any]:
-    return {**shown(rate, RATE), "weights": dict(rate.weights.of) if rate.weights else {}}
+    return {**shown_values(rate), "weights": dict(rate.weights.of) if rate.weights else {}}
 
 
 def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
     value = {"value": comparison.value} if comparison.value else {}
-    return {**value, **shown(comparison, COMPARISON), "planned": comparison.role == PLANNED}
+    return {**value, **shown_values(comparison), "planned": comparison.role == PLANNED}
 
 
 def as_row(row: RateRow) -> dict[str, Any]:
@@ -103,16 +85,17 @@ def as_row(row: RateRow) -> dict[str, Any]:
 
 
 def _place(row: RateRow | ScoreRow) -> dict[str, Any]:
-    return shown(row, "endpoint dataset value label" if row.value else "endpoint dataset")
+    place = {"endpoint": row.endpoint, "dataset": row.dataset}
+    return {**place, "value": row.value, "label": row.label} if row.value else place
 
 
 def as_measured(measured: MeasuredRate) -> dict[str, Any]:
-    return {**shown(measured, MEASURED), **({"incomplete": True} if measured.partial else {})}
+    return {**shown_values(measured), **({"incomplete": True} if measured.partial else {})}
 
 
 def as_scores(row: ScoreRow) -> dict[str, Any]:
     """A row as JSON-able values."""
-    return {**_place(row), "scores": {name: shown(score, SCORE) for name, score in row.scores.items()}}
+    return {**_place(row), "scores": {name: shown_values(score) for name, score in row.scores.items()}}
 
 
 def by_model(numbers: ReportNumbers) -> dict[str, Any]:
@@ -126,7 +109,9 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
     return {
         "rows": [
             {
-                **shown(row, BY_MODEL),
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "value": row.value,
                 "facet": facet,
                 "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
                 "rates": {name: _as_counted(rate) for name, rate in row.rates.items()},
@@ -134,7 +119,14 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
             for facet, row in rate_rows
         ],
         "scores": [
-            {**shown(row, BY_MODEL), "facet": facet, "scores": as_scores(row)["scores"]} for facet, row in score_rows
+            {
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "value": row.value,
+                "facet": facet,
+                "scores": as_scores(row)["scores"],
+            }
+            for facet, row in score_rows
         ],
         "outcomes": [asdict(row) for row in numbers.endings],
         "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
@@ -146,5 +138,6 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
 
 def _as_counted(rate: MeasuredRate) -> dict[str, Any]:
     """A rate; `method` is that of the interval from `low` to `high`."""
-    names = "numerator denominator excluded value clusters n method low high partial"
-    return {**shown(rate, names), "bounds": asdict(rate.bounds) if rate.bounds else None}
+    counted = asdict(rate)
+    del counted["score"]
+    return {**counted, "value": rate.value}

@@ -14,7 +14,7 @@ from generation.models import Endpoint
 from review.common.actions import Body, answers
 from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, WithValues
+from review.common.serializers import WithValues, serializer_of
 from review.rules.permissions import Can
 
 
@@ -27,23 +27,11 @@ class PlaygroundSerializer(SettingsSerializer):
     send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")
 
 
-class TriedReplySerializer(DataclassSerializer):
-    """A reply, what the benchmark read in it (`parsed`) or why it could not (`error`), tokens, time and cost.
-
-    `calls`: lines of the ledger.
-    """
-
-    mirrors = TriedReply
-
-
-class PlaygroundAnswerSerializer(DataclassSerializer):
+class PlaygroundAnswerSerializer(serializer_of(Prepared)):  # type: ignore[misc]
     """The request as it would be sent and, if it was sent, its outcome."""
 
-    mirrors = Prepared
-    shows = "label on role"
-
     sent = serializers.DictField()
-    outcome = TriedReplySerializer(allow_null=True)
+    outcome = serializer_of(TriedReply)(allow_null=True)
 
 
 class Playground(APIView):

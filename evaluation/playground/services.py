@@ -37,7 +37,7 @@ from generation.trials.findings import findings
 from generation.trials.sending import Sent, send_once
 from review.models import User
 from review.people.queries import physicians_specialties
-from review.rules.shown_values import shown
+from review.rules.answers import Hidden
 from review.rules.text import unified_newlines, whole_number
 
 OWN, STEP, MODEL, JUDGE = "own", "step", "model", "judge"
@@ -47,10 +47,6 @@ MATCHES = 10  # of each kind, that a search shows
 DRAFTS_TRIED = 5  # in the search for one that went through the steps before
 EDITED = "(edited)"  # after the name of a prompt in the ledger
 Parsed = dict[str, Any]
-REPLY = (
-    "text reasoning finish_reason model tokens_in=usage.tokens_in tokens_out=usage.tokens_out "
-    "tokens_reasoning=usage.tokens_reasoning"
-)
 
 
 @settings_class
@@ -113,9 +109,9 @@ class Prepared:
     label: str
     on: str
     role: str
-    request: Request
-    shape: type[BaseModel] | None
-    read: Callable[[Reply, BaseModel | None], Parsed]
+    request: Hidden[Request]
+    shape: Hidden[type[BaseModel] | None]
+    read: Hidden[Callable[[Reply, BaseModel | None], Parsed]]
 
     def body(self, endpoint: Endpoint) -> dict[str, Any]:
         """The body of the HTTP request to an endpoint, with digests for images."""
@@ -278,10 +274,16 @@ def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
     parsed, error = _read(prepared, sent)
     reply = sent.reply or Reply("")
     return TriedReply(
-        **shown(reply, REPLY),
+        text=reply.text,
+        reasoning=reply.reasoning,
+        finish_reason=reply.finish_reason,
+        model=reply.model,
+        tokens_in=reply.usage.tokens_in,
+        tokens_out=reply.usage.tokens_out,
+        tokens_reasoning=reply.usage.tokens_reasoning,
         parsed=parsed,
         error=error,
-        findings=[shown(each, "code words detail") for each in findings(sent)],
+        findings=[{"code": found.code, "words": found.words, "detail": found.detail} for found in findings(sent)],
         seconds=round(sent.seconds, 2),
         cost=str(sent.cost),
         calls=[call.pk for call in sent.calls],

@@ -15,78 +15,53 @@ from evaluation.releases.board_claims import board_claims
 from evaluation.releases.leaderboard import (
     IncompleteResult,
     Leaderboard,
-    LeaderboardEntry,
-    Standing,
     incomplete_results,
     leaderboard,
 )
-from evaluation.reports.serializers import CoverageSerializer, PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import RowSerializer, WithValues, serializer_of
 from review.rules.permissions import Can
 
 
-class ScoreSerializer(DataclassSerializer):
-    """A rate on one data set with its 95 % interval. `excluded`: how many judgments it leaves out."""
-
-    mirrors = Standing
-
-
-class EntrySerializer(DataclassSerializer):
-    """A model on the leaderboard, and the run that measured it.
-
-    `judge` empty: code read the responses. `rank`: by the last of the scores; null where models were
-    not compared. `differs`: how its judging differs from the ranked runs; such a run has no rank.
-    `selected`: samples were selected because this model failed on them: its rate is biased, and by
-    default it has no rank. `coverage`: of incomplete results, which have no rank either; else null.
-    """
-
-    mirrors = LeaderboardEntry
-
-    rank = PlaceSerializer(allow_null=True)
-    coverage = CoverageSerializer(allow_null=True)
-
-
-class IncompletePublicationSerializer(ModelRowSerializer):
+class IncompletePublicationSerializer(RowSerializer):
     """Incomplete results that were published, and the coverage that was named then."""
 
-    row = IncompletePublication
-    shows = "run endpoint.name settled criteria published_by.username published_at withdrawn_at"
+    endpoint = serializers.CharField(source="endpoint.name")
+    published_by = serializers.CharField(source="published_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = IncompletePublication
+        fields = ["run", "settled", "criteria", "published_at", "withdrawn_at"]
 
 
-class PublicationSerializer(ModelRowSerializer):
+class PublicationSerializer(RowSerializer):
     """The publication of results: its address and dates, and the incomplete results that it shows or has shown."""
 
-    row = Publication
-    shows = "address published_by.username published_at withdrawn_at incomplete"
+    published_by = serializers.CharField(source="published_by.username", default=None, allow_null=True)
 
     incomplete = IncompletePublicationSerializer(many=True)
     address = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Publication
+        fields = ["published_at", "withdrawn_at"]
 
     def get_address(self, publication: Publication) -> str:
         release = publication.release
         return reverse("public-release-version", args=[release.name, release.version])
 
 
-class IncompleteResultSerializer(DataclassSerializer):
-    """A model of a finished run that lacks verdicts, and its coverage."""
-
-    mirrors = IncompleteResult
-    shows = "run=run.pk endpoint=endpoint.name coverage"
-
-    coverage = CoverageSerializer()
-
-
 class BoardClaimsSerializer(ClaimsSerializer):
     """What the newest run of a leaderboard says of its benchmark, with the fixed texts, which have no rank."""
 
-    typed = {**ClaimsSerializer.typed, int: "run failed"}
+    run = serializers.IntegerField()
+    failed = serializers.IntegerField()
 
 
-class ResultsSerializer(DataclassSerializer):
+class ResultsSerializer(serializer_of(Leaderboard)):  # type: ignore[misc]
     """The leaderboard of a release: each model of its complete runs once, the best first.
 
     Incomplete results that are published as such come last. `left_out`: finished runs that are not
@@ -95,13 +70,7 @@ class ResultsSerializer(DataclassSerializer):
     reported as wrong, without a decision; they count.
     """
 
-    mirrors = Leaderboard
-    shows = (
-        "release=release.name version=release.version release_sha256=release.sha256 rate=rate.name rule=rate.rule "
-        "lower_is_better simulated left_out undecided entries"
-    )
-
-    incomplete = IncompleteResultSerializer(many=True)
+    incomplete = serializer_of(IncompleteResult)(many=True)
     publication = PublicationSerializer(allow_null=True)
     claims = BoardClaimsSerializer(allow_null=True)
 

@@ -28,7 +28,7 @@ from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
 from generation.samples import errata
-from review.rules.shown_values import shown
+from review.rules.answers import Hidden, Shown, shown
 
 MAX_RANKED = 30  # with more models, the table has rates without ranks, as those need all pairs
 
@@ -74,9 +74,19 @@ class LeaderboardEntry:
 class IncompleteResult:
     """A model of a finished run that lacks verdicts on a part of the release."""
 
-    run: Run
-    endpoint: Endpoint
+    run: Hidden[Run]
+    endpoint: Hidden[Endpoint]
     coverage: Coverage
+
+    @property
+    @Shown("run")
+    def number(self) -> int:
+        return self.run.pk
+
+    @property
+    @Shown("endpoint")
+    def model(self) -> str:
+        return self.endpoint.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +100,14 @@ class Leaderboard:
     `undecided`: samples that are reported as wrong, without a decision; they count.
     """
 
-    release: Release
-    protocol: Protocol
-    rate: Rate
+    release: Hidden[Release]
+    protocol: Hidden[Protocol]
+    rate: Hidden[Rate]
     lower_is_better: bool
-    datasets: tuple[tuple[str, str], ...]
+    datasets: Hidden[tuple[tuple[str, str], ...]]
     entries: tuple[LeaderboardEntry, ...]
     left_out: int
-    judges: tuple[str, ...]
+    judges: Hidden[tuple[str, ...]]
     simulated: bool
     undecided: int
 
@@ -128,6 +138,31 @@ class Leaderboard:
     @property
     def ranked(self) -> bool:
         return any(entry.rank for entry in self.entries)
+
+    @property
+    @Shown("release")
+    def name(self) -> str:
+        return self.release.name
+
+    @property
+    @shown
+    def version(self) -> int:
+        return self.release.version
+
+    @property
+    @shown
+    def release_sha256(self) -> str:
+        return self.release.sha256
+
+    @property
+    @Shown("rate")
+    def rate_name(self) -> str:
+        return self.rate.name
+
+    @property
+    @shown
+    def rule(self) -> str:
+        return self.rate.rule
 
 
 def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
@@ -273,8 +308,9 @@ def _scores(run: Run) -> dict[str, list[Standing]]:
     report = reports_queries.report(run)
     scores: dict[str, list[Standing]] = defaultdict(list)
     for row in report.overall:
-        measured = shown(row.rates[report.rate.name], "value low high numerator denominator excluded")
-        scores[row.endpoint].append(Standing(row.dataset, **measured))
+        rate = row.rates[report.rate.name]
+        counted = (rate.numerator, rate.denominator, rate.excluded)
+        scores[row.endpoint].append(Standing(row.dataset, rate.value, rate.low, rate.high, *counted))
     return dict(scores)
 
 

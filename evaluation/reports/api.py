@@ -16,37 +16,36 @@ from evaluation.answers import queries as answers_queries
 from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.changes import Bottleneck, Change
+from evaluation.numbers.comparing import Ranking
+from evaluation.numbers.counting import OutcomeCount
+from evaluation.numbers.coverage import Coverage
+from evaluation.numbers.held_out import HeldOutGap
+from evaluation.protocol import ScoreRule
 from evaluation.reports import formats, queries, services
 from evaluation.reports.documents import as_markdown
 from evaluation.reports.headlines import ReportAnswer
 from evaluation.reports.queries import Oddity, Unread
 from evaluation.reports.serializers import (
     AverageSerializer,
-    BottleneckSerializer,
-    ChangeSerializer,
     ContrastSerializer,
-    CoverageSerializer,
     DatasetSerializer,
     ErrataSerializer,
     FrozenPlanSerializer,
-    HeldOutSerializer,
     ModelsComparedSerializer,
-    OutcomeSerializer,
-    RankSerializer,
+    RateRowSerializer,
     RateSerializer,
-    RowSerializer,
     SamplesSerializer,
     ScoreRowSerializer,
-    ScoreRuleSerializer,
 )
 from evaluation.runs.kind import RUNS
 from evaluation.runs.queries import LeftOut
-from generation.jobs.serializers import ModelAskedSerializer
+from generation.jobs.queries import ModelAsked
 from generation.models import Sample
 from generation.models.work import Work
 from generation.samples.queries import visible_to
 from review.common.api import OldestFirst, paginated_response, validated_query
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.rules.permissions import Can
 
 
@@ -62,33 +61,7 @@ class ReportQuery(serializers.Serializer[Any]):
     )
 
 
-class OdditySerializer(DataclassSerializer):
-    """Responses to look at: those with an unknown `ending`, or ('') that still begin like reasoning."""
-
-    mirrors = Oddity
-
-
-class UnreadSerializer(DataclassSerializer):
-    """How many verdicts were asked of judges, and how many could not be read, by error."""
-
-    mirrors = Unread
-
-
-class ReportAnswerSerializer(DataclassSerializer):
-    """The answer of a report in sentences, and how to cite its release (BibTeX)."""
-
-    mirrors = ReportAnswer
-    shows = "sentences citation"
-
-
-class LeftOutSerializer(DataclassSerializer):
-    """A model or judge without which the run goes on, or ended, and since when."""
-
-    mirrors = LeftOut
-    shows = f"{formats.LEFT_OUT} at=left_out_at"
-
-
-class ReportSerializer(JudgesSerializer, DataclassSerializer):
+class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part.
 
     `prompts`: a team's own prompt set; empty: the benchmark's. `simulated_reviewers`: simulated
@@ -100,52 +73,71 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
     count.
     """
 
-    mirrors = Run
-    shows = formats.RUN
+    finished = serializers.BooleanField()
+    simulated = serializers.BooleanField()
+    simulated_reviewers = serializers.BooleanField()
+    common_samples = serializers.BooleanField()
+    endpoints = serializers.ListField(child=serializers.CharField())
+    responses_failed = serializers.DictField(child=serializers.IntegerField())
+    without = serializers.DictField(child=serializers.IntegerField())
+    estimated = serializers.IntegerField()
+    undecided_reports = serializers.IntegerField()
 
+    run = serializers.IntegerField()
+    release = serializers.CharField()
+    release_version = serializers.IntegerField()
+    release_sha256 = serializers.CharField()
+    benchmark = serializers.CharField()
+    judge = serializers.CharField(allow_null=True)
+    judge_model = serializers.CharField(allow_null=True)
+    judge_temperature = serializers.FloatField(allow_null=True)
+    prompts = serializers.CharField()
+    prompts_sha256 = serializers.CharField()
+    seed = serializers.IntegerField()
     sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
-    answer = ReportAnswerSerializer()
-    models = ModelAskedSerializer(many=True)
-    left_out = LeftOutSerializer(many=True)
-    typed = {
-        bool: "finished simulated simulated_reviewers common_samples",
-        list[str]: "endpoints",
-        dict[str, int]: "responses_failed without",
-        int: "estimated undecided_reports",
-    }
+    answer = serializer_of(ReportAnswer)()
+    models = serializer_of(ModelAsked)(many=True)
+    left_out = serializer_of(LeftOut)(many=True)
     notice = serializers.CharField(required=False)
     rate = RateSerializer()
     rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
-    overall = RowSerializer(many=True)
-    facets = serializers.DictField(child=RowSerializer(many=True))
+    overall = RateRowSerializer(many=True)
+    facets = serializers.DictField(child=RateRowSerializer(many=True))
     plan = FrozenPlanSerializer()
     samples = SamplesSerializer()
-    coverage = CoverageSerializer(many=True)
+    coverage = serializer_of(Coverage)(many=True)
     errata = ErrataSerializer()
     cluster_unit = serializers.CharField(help_text="What shares one is a cluster of intervals and comparisons.")
-    outcomes = OutcomeSerializer(many=True)
+    outcomes = serializer_of(OutcomeCount)(many=True)
     comparisons = ModelsComparedSerializer(many=True)
     facet_comparisons = serializers.DictField(child=ModelsComparedSerializer(many=True))
-    ranks = RankSerializer(many=True)
+    ranks = serializer_of(Ranking)(many=True)
     contrasts = ContrastSerializer(many=True)
-    changes = ChangeSerializer(many=True)
-    bottlenecks = BottleneckSerializer(many=True)
-    held_out = HeldOutSerializer(many=True)
+    changes = serializer_of(Change)(many=True)
+    bottlenecks = serializer_of(Bottleneck)(many=True)
+    held_out = serializer_of(HeldOutGap)(many=True)
     averages = AverageSerializer(many=True)
-    score_rules = ScoreRuleSerializer(many=True)
+    score_rules = serializer_of(ScoreRule)(many=True)
     scores = ScoreRowSerializer(many=True)
     score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
-    oddities = OdditySerializer(many=True)
-    unread = UnreadSerializer()
+    oddities = serializer_of(Oddity)(many=True)
+    unread = serializer_of(Unread)()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
-class ResponseSerializer(ModelRowSerializer):
+class ResponseSerializer(RowSerializer):
     """A model's response to one sample."""
 
-    row = Response
-    shows = "id endpoint.name sample.key variant repeat about status outcome text reasoning like_reasoning error detail"
+    endpoint = serializers.CharField(source="endpoint.name")
+    sample = serializers.CharField(source="sample.key")
+
+    class Meta:
+        model = Response
+        fields = [
+            "id", "variant", "repeat", "about", "status", "outcome", "text", "reasoning", "like_reasoning",
+            "error", "detail",
+        ]  # fmt: skip
 
 
 class ResponseQuery(serializers.Serializer[Any]):
@@ -156,17 +148,16 @@ class ResponseQuery(serializers.Serializer[Any]):
     outcome = serializers.ChoiceField(choices=Response.Outcome.choices, required=False)
 
 
-class JudgmentSerializer(ModelRowSerializer):
+class JudgmentSerializer(RowSerializer):
     """The verdict on one rubric for one response.
 
     An empty verdict means unjudged, and `error` says why.
     """
 
-    row = Judgment
-    shows = (
-        "id response endpoint=response.endpoint.name sample=rubric.sample.key dataset variant rubric.key "
-        "criterion=rubric.criterion traps status verdict explanation error detail tokens_in tokens_cached"
-    )
+    endpoint = serializers.CharField(source="response.endpoint.name")
+    sample = serializers.CharField(source="rubric.sample.key")
+    rubric = serializers.CharField(source="rubric.key")
+    criterion = serializers.CharField(source="rubric.criterion")
 
     dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
     variant = serializers.CharField(
@@ -177,6 +168,10 @@ class JudgmentSerializer(ModelRowSerializer):
         allow_null=True, help_text="Input tokens of the judge's call; null without a call of its own."
     )
     tokens_cached = serializers.IntegerField(allow_null=True, help_text="Of these, read from the endpoint's cache.")
+
+    class Meta:
+        model = Judgment
+        fields = ["id", "response", "status", "verdict", "explanation", "error", "detail"]
 
 
 class JudgmentQuery(serializers.Serializer[Any]):

@@ -1,13 +1,14 @@
 """A report as JSON and CSV, each number with numerator, denominator, interval and exclusions."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
 from django.utils.translation import override
 
 from evaluation.judges import summary
+from evaluation.metrics import MeasuredRate
 from evaluation.numbers import values
 from evaluation.numbers.counting import OutcomeCount
 from evaluation.numbers.held_out import HeldOutGap
@@ -18,14 +19,7 @@ from evaluation.reports.headlines import answer
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text
-from review.rules.shown_values import entries, shown
-
-RUN = (
-    "run=id release=release.name release_version=release.version release_sha256=release.sha256 "
-    "benchmark=release.benchmark judge=judge.name judge_model=judge.model judge_temperature sampling prompts "
-    "prompts_sha256 seed"
-)
-LEFT_OUT = "endpoint=endpoint.name role because=left_out_because"
+from review.rules.answers import shown_values
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -35,7 +29,18 @@ def as_dict(report: Report) -> dict[str, Any]:
         said = answer(report, report.planned_rate)
     return {
         "answer": {"sentences": list(said.sentences), "citation": said.citation},
-        **shown(run, RUN),
+        "run": run.pk,
+        "release": run.release.name,
+        "release_version": run.release.version,
+        "release_sha256": run.release.sha256,
+        "benchmark": run.release.benchmark,
+        "judge": run.judge and run.judge.name,
+        "judge_model": run.judge and run.judge.model,
+        "judge_temperature": run.judge_temperature,
+        "sampling": run.sampling,
+        "prompts": run.prompts,
+        "prompts_sha256": run.prompts_sha256,
+        "seed": run.seed,
         "models": [asdict(model) for model in models_asked(run)],
         "finished": report.finished,
         "simulated": report.simulated,
@@ -43,7 +48,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "simulated_reviewers": bool(run.release.simulated_samples),
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
-        "left_out": [{**shown(each, LEFT_OUT), "at": str(each.left_out_at)} for each in report.left_out],
+        "left_out": [{**shown_values(each), "at": str(each.left_out_at)} for each in report.left_out],
         "common_samples": report.options.common,
         **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
@@ -55,10 +60,14 @@ def as_dict(report: Report) -> dict[str, Any]:
     }
 
 
-SHARE = (
-    "share=value low high numerator denominator left_out=excluded method clusters n best=bounds.best worst=bounds.worst"
-)
-RATE_COLUMNS = ("facet", "value", "endpoint", "dataset", "rate", *dict(entries(SHARE)))
+RATE_COLUMNS = (
+    "facet", "value", "endpoint", "dataset", "rate", "share", "low", "high", "numerator", "denominator", "left_out",
+    "method", "clusters", "n", "best", "worst",
+)  # fmt: skip
+CHANGE_COLUMNS = (
+    "label", "rate", "first", "second", "endpoint", "first_rate", "second_rate", "gain", "low", "high", "p", "p_adjusted",
+    "clusters", "kept", "broken", "fixed", "stayed", "fix_rate", "break_rate",
+)  # fmt: skip
 COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
     "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned", "role",
@@ -99,10 +108,10 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
                 line = {"facet": facet, **values.as_comparison(item)}
                 if not facet:
                     line |= corrected.get((item.rate, item.dataset, item.first, item.second), {})
-                yield [line.get(column) for column in COMPARISON_COLUMNS]
+                yield _line(COMPARISON_COLUMNS, line)
     elif table == CHANGES:
-        yield list(dict(entries(values.CHANGE)))
-        yield from (list(shown(item, values.CHANGE).values()) for item in report.numbers.changes)
+        yield CHANGE_COLUMNS
+        yield from (_line(CHANGE_COLUMNS, shown_values(item)) for item in report.numbers.changes)
     elif table in (PUBLIC, OUTCOMES):
         numbers = report.numbers
         kind, listed = (HeldOutGap, numbers.held_out) if table == PUBLIC else (OutcomeCount, numbers.endings)
@@ -117,7 +126,17 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
             for row in rows if not table or table == (facet or OVERALL) else ():
                 for name, measured in row.rates.items():
                     if not measured.is_empty:
-                        yield [facet, row.value, row.endpoint, row.dataset, name, *shown(measured, SHARE).values()]
+                        yield [facet, row.value, row.endpoint, row.dataset, name, *_share(measured)]
+
+
+def _share(rate: MeasuredRate) -> list[object]:
+    """The columns of a rate, from `share`."""
+    counted = [rate.numerator, rate.denominator, rate.excluded, rate.method, rate.clusters, rate.n]
+    return [rate.value, rate.low, rate.high, *counted, rate.best, rate.worst]
+
+
+def _line(columns: Sequence[str], values: Mapping[str, object]) -> list[object]:
+    return [values.get(column) for column in columns]
 
 
 def tables(report: Report) -> list[str]:

@@ -20,6 +20,7 @@ from evaluation.runs.queries import judges_of
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
 from review.charts.text_measure import format_share
+from review.rules.answers import Hidden
 
 MODELS_NAMED = 4  # with more, the lowest and the highest
 DIFFERENCES_NAMED = 3
@@ -36,7 +37,7 @@ class ReportAnswer:
     """
 
     sentences: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]
+    facts: Hidden[tuple[tuple[str, str], ...]]
     citation: str
 
     @property

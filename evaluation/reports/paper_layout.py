@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.translation import gettext, override
 
@@ -16,7 +17,6 @@ from review.charts.bars import Bar, BarChart, bars
 from review.charts.radar import MIN_AXES, RadarChart, Series, radar
 from review.charts.text_measure import MAX_SERIES
 from review.common import csv_text, text_tables
-from review.rules.shown_values import shown
 
 PUBLISHED, OWN = "paper", "this run"
 
@@ -226,13 +226,26 @@ def as_json(report: Report) -> str:
     """The tables as JSON, with the numbers as they are printed."""
     tables = [
         {
-            **shown(each.table, "name title place note"),
+            "name": each.table.name,
+            "title": each.table.title,
+            "place": each.table.place,
+            "note": each.table.note,
             "columns": [column.label for column in each.table.columns],
-            "rows": [shown(row, "group model published mean values=cells") for row in each.rows],
+            "rows": [_row_values(row) for row in each.rows],
         }
         for each in paper_tables(report)
     ]
     return json.dumps({"run": report.run.pk, "simulated": report.simulated, "tables": tables}, ensure_ascii=False)
+
+
+def _row_values(row: FilledRow) -> dict[str, Any]:
+    return {
+        "group": row.group,
+        "model": row.model,
+        "published": row.published,
+        "mean": row.mean,
+        "values": row.cells,
+    }
 
 
 def as_latex(report: Report) -> str:

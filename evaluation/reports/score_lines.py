@@ -7,13 +7,12 @@ from typing import Any
 from django.utils.translation import gettext
 
 from evaluation.numbers.scoring import MeasuredScore, ScoreRow
-from evaluation.numbers.values import SCORE
 from evaluation.protocol import ScoreRule
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 from review.charts.text_measure import format_share
 from review.common import text_tables
-from review.rules.shown_values import shown
+from review.rules.answers import shown_values
 
 SCORES = "scores"  # name of the CSV table
 SCORE_COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",
@@ -86,7 +85,7 @@ def csv_rows(report: Report) -> list[list[Any]]:
         for row in rows:
             for name, score in row.scores.items():
                 key = {"facet": facet, "value": row.value, "endpoint": row.endpoint, "dataset": row.dataset}
-                line = {**key, "score": name, **shown(score, SCORE)}
+                line = {**key, "score": name, **shown_values(score)}
                 result.append([line[column] for column in SCORE_COLUMNS])
     return result
 

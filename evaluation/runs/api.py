@@ -12,21 +12,19 @@ from rest_framework.viewsets import GenericViewSet
 from evaluation.interchange.power import CellPower, expected_power
 from evaluation.judges import costs
 from evaluation.models import Run
-from evaluation.numbers.plans import Plan
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.serializers import LaunchRunSerializer, RunSettingsSerializer, run_settings
 from generation.endpoints import queries as endpoints_queries
+from generation.endpoints.queries import UsageTotals
 from generation.jobs.api import register_answer
-from generation.jobs.live_status import Progress
+from generation.jobs.estimate import Estimate
+from generation.jobs.live_status import LiveStatus
 from generation.jobs.serializers import (
     LAUNCH_KEY,
     JobSerializer,
-    LaunchEstimateSerializer,
-    LiveSerializer,
-    TotalsSerializer,
     job_with_values,
     launch_key,
 )
@@ -34,27 +32,27 @@ from generation.models import Endpoint, ProviderBatch
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import RowSerializer, WithValues, serializer_of
 from review.rules import limits
 from review.rules.permissions import Can
 
 
-class WorkCountsSerializer(DataclassSerializer):
+class WorkCountsSerializer(serializers.Serializer[Any]):
     """Rows of work by status. A failed judgment is unjudged."""
 
-    mirrors = Progress
-    shows = "queued running done failed total"
+    queued = serializers.IntegerField()
+    running = serializers.IntegerField()
+    done = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    total = serializers.IntegerField()
 
 
-class RunProgressSerializer(DataclassSerializer):
+class RunProgressSerializer(serializer_of(RunProgress)):  # type: ignore[misc]
     """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`.
 
     `votes`: of a panel; its judgments are decided from them. `policies`: fixed texts, and
     what is asked or judged again.
     """
-
-    mirrors = RunProgress
-    shows = "percent rubrics_total calls=responses.calls cost=responses.cost"
 
     responses = WorkCountsSerializer()
     judgments = WorkCountsSerializer()
@@ -62,7 +60,7 @@ class RunProgressSerializer(DataclassSerializer):
     policies = WorkCountsSerializer()
 
 
-class PlanSerializer(DataclassSerializer):
+class PlanSerializer(serializers.Serializer[Any]):
     """What the report should answer, fixed before the run.
 
     `preset`: the counting rules; empty if the benchmark has only one set. `dataset`: the primary
@@ -72,12 +70,16 @@ class PlanSerializer(DataclassSerializer):
     claims of the benchmark.
     """
 
-    mirrors = Plan
-    shows = "preset metric dataset comparisons outcomes minimum thresholds"
-    optional = True
+    preset = serializers.CharField(required=False)
+    metric = serializers.CharField(required=False)
+    dataset = serializers.CharField(required=False)
+    comparisons = serializers.ListField(child=serializers.ListField(child=serializers.CharField()), required=False)
+    outcomes = serializers.DictField(child=serializers.CharField(), required=False)
+    minimum = serializers.IntegerField(required=False)
+    thresholds = serializers.DictField(child=serializers.FloatField(), required=False)
 
 
-class RunSerializer(ModelRowSerializer):
+class RunSerializer(RowSerializer):
     """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge.
 
     `answers`: of each model to a question. `judgments`: of each judge on a criterion. `datasets`:
@@ -86,12 +88,12 @@ class RunSerializer(ModelRowSerializer):
     benchmark's.
     """
 
-    row = Run
-    shows = (
-        "id release.name release_version=release.version endpoints judge.name further_judges panel answers=answers_each "
-        "judgments=judgments_each judge_temperature judging seed datasets transport sampling prompts prompts_sha256 plan "
-        "origin study status created_by.username created_at finished_at"
-    )
+    release = serializers.CharField(source="release.name")
+    release_version = serializers.IntegerField(source="release.version")
+    judge = serializers.CharField(source="judge.name", default=None, allow_null=True)
+    answers = serializers.IntegerField(source="answers_each")
+    judgments = serializers.IntegerField(source="judgments_each")
+    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
 
     further_judges = serializers.SerializerMethodField()
     datasets = serializers.ListField(source="variants", child=serializers.CharField())
@@ -100,26 +102,34 @@ class RunSerializer(ModelRowSerializer):
     prompts = serializers.CharField(allow_blank=True)
     prompts_sha256 = serializers.CharField(allow_blank=True)
 
+    class Meta:
+        model = Run
+        fields = [
+            "id", "panel", "judge_temperature", "judging", "seed", "transport", "sampling", "origin", "study",
+            "status", "created_at", "finished_at",
+        ]  # fmt: skip
+
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_further_judges(self, run: Run) -> list[str]:
         """The judges after the first, in the order of the panel."""
         return queries.further_judges(run)
 
 
-class ProviderBatchSerializer(ModelRowSerializer):
+class ProviderBatchSerializer(RowSerializer):
     """Requests of the run sent to an endpoint in one file.
 
     Refused and missing ones are asked live. `state`: prepared, submitted, collected or dropped.
     `remote_status`: as the endpoint reports it.
     """
 
-    row = ProviderBatch
-    shows = (
-        "endpoint.name state remote_status lines=lines_count answered refused missing submitted_at expires_at ended_at "
-        "error detail"
-    )
+    endpoint = serializers.CharField(source="endpoint.name")
+    lines = serializers.IntegerField(source="lines_count")
+    state = serializers.CharField()
+    remote_status = serializers.CharField()
 
-    typed = {str: "state remote_status"}
+    class Meta:
+        model = ProviderBatch
+        fields = ["answered", "refused", "missing", "submitted_at", "expires_at", "ended_at", "error", "detail"]
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
@@ -129,33 +139,23 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
     run goes on, or ended, without.
     """
 
-    typed = {bool: "simulated", list[str]: "left_out"}
+    simulated = serializers.BooleanField()
+    left_out = serializers.ListField(child=serializers.CharField())
+
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
-    totals = TotalsSerializer()
-    live = LiveSerializer()
+    totals = serializer_of(UsageTotals)()
+    live = serializer_of(LiveStatus)()
 
 
-class PowerSerializer(DataclassSerializer):
-    """The expected precision of a data set for each model; null if it is too small for an interval."""
-
-    mirrors = CellPower
-
-
-class JudgingCostSerializer(DataclassSerializer):
-    """What judges cost in one way of judging. `validated`: a run in which physicians checked it."""
-
-    mirrors = costs.JudgingCost
-
-
-class RunEstimateSerializer(LaunchEstimateSerializer):
+class RunEstimateSerializer(serializer_of(Estimate)):  # type: ignore[misc]
     """The estimate of a run, with the interval half-widths and detectable differences to expect (`power`).
 
     `judging`: the ways of judging beside each other, if the benchmark allows both.
     """
 
-    power = PowerSerializer(many=True)
-    judging = JudgingCostSerializer(many=True)
+    power = serializer_of(CellPower)(many=True)
+    judging = serializer_of(costs.JudgingCost)(many=True)
 
 
 def run_with_values(run: Run) -> WithValues:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from random import Random
+from typing import Annotated
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
@@ -25,6 +27,7 @@ from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
+from review.rules.answers import Hidden, Shown, shown
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
@@ -371,6 +374,7 @@ class RunProgress:
     rubrics_total: int
 
     @property
+    @shown
     def percent(self) -> int:
         """The percentage of responses and judgments that have ended, rounded down."""
         return 100 * self.ended // self.total if self.total else 0
@@ -394,6 +398,16 @@ class RunProgress:
     @property
     def queued(self) -> int:
         return self.responses.queued + self.judgments.queued + self.policies.queued
+
+    @property
+    @shown
+    def calls(self) -> int:
+        return self.responses.calls
+
+    @property
+    @shown
+    def cost(self) -> Decimal:
+        return self.responses.cost
 
 
 def count_rubrics(run: Run) -> int:
@@ -426,10 +440,15 @@ def is_simulated(run: Run) -> bool:
 class LeftOut:
     """A model under test or a judge without which a run goes on."""
 
-    endpoint: Endpoint
+    endpoint: Hidden[Endpoint]
     role: str
-    left_out_at: datetime
-    left_out_because: str
+    left_out_at: Annotated[datetime, Shown("at")]
+    left_out_because: Annotated[str, Shown("because")]
+
+    @property
+    @Shown("endpoint")
+    def model(self) -> str:
+        return self.endpoint.name
 
 
 def left_out(run: Run) -> list[LeftOut]:

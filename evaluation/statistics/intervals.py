@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
 from evaluation.statistics.distributions import t_quantile
 from review.quality.agreement import MINIMUM as MINIMUM
+from review.rules.answers import Hidden
 from review.rules.wilson_interval import wilson
 
 # Degrees of freedom below which one or two clusters dominate: Tipton (2015), Psychol. Methods 20.
@@ -49,9 +50,9 @@ class RateInterval:
     low: float | None
     high: float | None
     method: Method
-    clusters: int
-    n: int
-    effective_n: float | None = None
+    clusters: Hidden[int]
+    n: Hidden[int]
+    effective_n: Hidden[float | None] = None
 
 
 def rate_interval(

@@ -11,47 +11,50 @@ from rest_framework.viewsets import GenericViewSet
 from generation.batches import estimate, launch, queries
 from generation.batches.kind import BATCHES
 from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchSerializer, batch_settings
+from generation.endpoints.queries import UsageTotals
 from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
-from generation.jobs.queries import StageCost
+from generation.jobs.estimate import Estimate
+from generation.jobs.live_status import LiveStatus, Progress
+from generation.jobs.queries import ModelAsked, StageCost
 from generation.jobs.serializers import (
     LAUNCH_KEY,
     JobSerializer,
-    LaunchEstimateSerializer,
-    LiveSerializer,
-    ModelAskedSerializer,
-    ProgressSerializer,
-    TotalsSerializer,
     job_with_values,
     launch_key,
 )
 from generation.models import Batch
 from generation.samples import funnel
-from generation.samples.serializers import FunnelReportSerializer
+from generation.samples.funnel import FunnelReport
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import BlockSerializer, RowSerializer, WithValues, serializer_of
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
 
-class BatchSerializer(ModelRowSerializer):
+class BatchSerializer(RowSerializer):
     """One launch of a recipe over the records of a source."""
 
-    row = Batch
-    shows = (
-        "id benchmark source.name status prompts prompts_sha256 preset comparison created_by.username created_at "
-        "finished_at"
-    )
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
 
     prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
+
+    class Meta:
+        model = Batch
+        fields = ["id", "benchmark", "status", "prompts", "preset", "comparison", "created_at", "finished_at"]
 
 
 class CountedBatchSerializer(BatchSerializer):
     """A batch in the list, with counts of its drafts and samples."""
 
-    typed = {int: "drafts_count ended_count failed_count samples_count approved_count"}
+    drafts_count = serializers.IntegerField()
+    ended_count = serializers.IntegerField()
+    failed_count = serializers.IntegerField()
+    samples_count = serializers.IntegerField()
+    approved_count = serializers.IntegerField()
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
@@ -65,16 +68,18 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     model that plays both.
     """
 
-    typed = {
-        dict[str, Any]: "draw plan settings",
-        list[str]: "changed checks",
-        dict[str, str]: "roles",
-        list[list[str]]: "one_model",
-    }
-    models = ModelAskedSerializer(many=True)
-    progress = ProgressSerializer()
-    totals = TotalsSerializer()
-    live = LiveSerializer()
+    draw = serializers.DictField()
+    plan = serializers.DictField()
+    settings = serializers.DictField()
+    changed = serializers.ListField(child=serializers.CharField())
+    checks = serializers.ListField(child=serializers.CharField())
+    roles = serializers.DictField(child=serializers.CharField())
+    one_model = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
+
+    models = serializer_of(ModelAsked)(many=True)
+    progress = serializer_of(Progress)()
+    totals = serializer_of(UsageTotals)()
+    live = serializer_of(LiveStatus)()
 
 
 def _whole_batch(batch: Batch) -> WithValues:
@@ -96,12 +101,6 @@ class AnalysisSerializer(serializers.Serializer[Any]):
     blocks = BlockSerializer(many=True)
 
 
-class StageCostSerializer(DataclassSerializer):
-    """Calls of a batch to one endpoint with one prompt: HTTP attempts, and cached replies (`hits`), paid for earlier."""
-
-    mirrors = StageCost
-
-
 class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
     """Batches, newest first."""
 
@@ -120,7 +119,7 @@ class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
         batch = launch.launch_batch(batch_settings(body), actor=signed_in_account(request), key=launch_key(request))
         return _whole_batch(BATCHES.get_with_status(batch.pk))
 
-    @answers(LaunchEstimateSerializer, body=BatchSettingsSerializer)
+    @answers(Estimate, body=BatchSettingsSerializer)
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a batch before launch: calls, tokens and money, with the basis of each line."""
@@ -132,13 +131,13 @@ class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
         """The recipe's analysis of all drafts of a batch. 404 if the recipe has none."""
         return {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
 
-    @answers(FunnelReportSerializer)
+    @answers(FunnelReport)
     @action(detail=True)
     def funnel(self, request: Request, pk: int) -> Any:
         """From the drawn records of a batch to approved samples: where the others were lost, and why."""
         return funnel.funnel(BATCHES.get(pk).benchmark, [pk])
 
-    @answers(StageCostSerializer, many=True)
+    @answers(StageCost, many=True)
     @action(detail=True, pagination_class=None)
     def costs(self, request: Request, pk: int) -> Any:
         """The calls of a batch by stage (prompt and endpoint), in the order in which they were first made."""

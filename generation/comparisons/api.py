@@ -13,14 +13,15 @@ from rest_framework.viewsets import GenericViewSet
 from generation.batches import estimate, launch
 from generation.batches.serializers import BatchSettingsSerializer, batch_settings
 from generation.comparisons import queries
-from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, launch_key
+from generation.comparisons.queries import Arm, RecordPair
+from generation.jobs.estimate import Estimate
+from generation.jobs.serializers import LAUNCH_KEY, launch_key
 from generation.models import Comparison
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import RowSerializer, WithValues, serializer_of
 from review.rules.permissions import Can
-from review.rules.shown_values import shown
 
 
 class ComparisonSettingsSerializer(BatchSettingsSerializer):
@@ -35,20 +36,16 @@ class LaunchComparisonSerializer(ComparisonSettingsSerializer):
     is_launch = True
 
 
-class ComparisonSerializer(ModelRowSerializer):
+class ComparisonSerializer(RowSerializer):
     """Two batches over the same records with different prompt sets."""
 
-    row = Comparison
-    shows = "id benchmark source.name records_count created_at"
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
 
     records_count = serializers.IntegerField()
 
-
-class ArmSerializer(DataclassSerializer):
-    """The results of one batch of a comparison."""
-
-    mirrors = queries.Arm
-    shows = "samples approved at_once stopped failed calls cost arm=batch.arm batch=batch.pk prompts=batch.prompts"
+    class Meta:
+        model = Comparison
+        fields = ["id", "benchmark", "created_at"]
 
 
 class ComparedSerializer(ComparisonSerializer):
@@ -58,27 +55,11 @@ class ComparedSerializer(ComparisonSerializer):
     of a split at least as uneven if both were equally good.
     """
 
-    arms = ArmSerializer(many=True)
-    typed = {int: "only_a only_b", float | None: "chance"}
+    only_a = serializers.IntegerField()
+    only_b = serializers.IntegerField()
+    chance = serializers.FloatField(allow_null=True)
 
-
-class SideSerializer(DataclassSerializer):
-    """The outcome of a record in one batch: the sample's status or, without a sample, the draft's."""
-
-    mirrors = queries.RecordSide
-    shows = "status sample=version.sample_id version=version.number"
-
-    traps = serializers.ListField(child=serializers.CharField(), source="version.traps", default=list)
-
-
-class PairSerializer(DataclassSerializer):
-    """A record with both outcomes.
-
-    `endpoint`: of the model in the role that several play, such as the doctor; else null.
-    """
-
-    mirrors = queries.RecordPair
-    shows = "record=record.external_id endpoint=endpoint.name a b differs"
+    arms = serializer_of(Arm)(many=True)
 
 
 class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
@@ -96,7 +77,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         return _with_results(queries.comparison(comparison.pk))
 
-    @answers(LaunchEstimateSerializer, body=ComparisonSettingsSerializer)
+    @answers(Estimate, body=ComparisonSettingsSerializer)
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a comparison before launch, both batches together."""
@@ -107,14 +88,15 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         """One comparison with the results of both batches."""
         return _with_results(queries.comparison(pk))
 
-    @extend_schema(responses=PairSerializer(many=True))
+    @extend_schema(responses=serializer_of(RecordPair)(many=True))
     @action(detail=True, pagination_class=OldestFirst)
     def pairs(self, request: Request, pk: int) -> Response:
         """The records of a comparison, each with both outcomes; one for each endpoint where several play a role."""
         comparison = queries.comparison(pk)
         drafts = self.paginate_queryset(queries.paired_drafts(comparison)) or []
-        return self.get_paginated_response(PairSerializer(queries.pairs(comparison, drafts), many=True).data)
+        return self.get_paginated_response(serializer_of(RecordPair)(queries.pairs(comparison, drafts), many=True).data)
 
 
 def _with_results(comparison: Comparison) -> WithValues:
-    return WithValues(comparison, **shown(queries.compare_arms(comparison), "arms only_a only_b chance"))
+    result = queries.compare_arms(comparison)
+    return WithValues(comparison, arms=result.arms, only_a=result.only_a, only_b=result.only_b, chance=result.chance)

@@ -16,6 +16,7 @@ from generation import errors
 from generation.models import Batch, BatchRole, Call, Comparison, Draft, Endpoint, Sample, SampleVersion, SourceRecord
 from generation.models.work import Work
 from review.labels import GROUNDS
+from review.rules.answers import Hidden, Shown, shown
 from review.rules.state_machine import Ground, shown_status
 
 Status = Work.Status
@@ -45,8 +46,8 @@ def comparison(pk: int) -> Comparison:
 class Arm:
     """The results of one batch of a comparison."""
 
-    batch: Batch
-    endpoints: str
+    batch: Hidden[Batch]
+    endpoints: Hidden[str]
     samples: int
     approved: int
     at_once: int
@@ -54,6 +55,21 @@ class Arm:
     failed: int
     calls: int
     cost: Decimal
+
+    @property
+    @shown
+    def arm(self) -> str:
+        return self.batch.arm
+
+    @property
+    @Shown("batch")
+    def number(self) -> int:
+        return self.batch.pk
+
+    @property
+    @shown
+    def prompts(self) -> str:
+        return self.batch.prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +194,12 @@ def _outcome(status: str, unreviewed: bool) -> str:
 class RecordSide:
     """One arm's result for a pair. `version` is the newest one, None if there is no sample."""
 
-    batch: Batch
-    draft: Draft | None
-    version: SampleVersion | None
+    batch: Hidden[Batch]
+    draft: Hidden[Draft | None]
+    version: Hidden[SampleVersion | None]
 
     @property
+    @shown
     def status(self) -> str:
         """The sample's status; without a sample, the draft's gate or status."""
         if self.version is not None:
@@ -199,6 +216,21 @@ class RecordSide:
             return ""
         return self.draft.get_gate_display() if self.draft.gate else self.draft.get_status_display()
 
+    @property
+    @shown
+    def sample(self) -> int | None:
+        return self.version.sample_id if self.version else None
+
+    @property
+    @Shown("version")
+    def number(self) -> int | None:
+        return self.version.number if self.version else None
+
+    @property
+    @shown
+    def traps(self) -> Sequence[str]:
+        return self.version.traps if self.version else ()
+
 
 @dataclass(frozen=True, slots=True)
 class RecordPair:
@@ -207,8 +239,8 @@ class RecordPair:
     `endpoint` played the role that several may play; None if there is no such role.
     """
 
-    record: SourceRecord
-    endpoint: Endpoint | None
+    record: Hidden[SourceRecord]
+    endpoint: Hidden[Endpoint | None]
     a: RecordSide
     b: RecordSide
 
@@ -217,10 +249,21 @@ class RecordPair:
         return self.a, self.b
 
     @property
+    @shown
     def differs(self) -> bool:
         """Whether the outcomes or the planted traps differ."""
         traps = [set(side.version.traps) if side.version else set() for side in self.sides]
         return self.a.status != self.b.status or traps[0] != traps[1]
+
+    @property
+    @Shown("record")
+    def record_id(self) -> str:
+        return self.record.external_id
+
+    @property
+    @Shown("endpoint")
+    def model(self) -> str | None:
+        return self.endpoint.name if self.endpoint else None
 
 
 def paired_drafts(comparison: Comparison) -> QuerySet[Draft]:

@@ -18,7 +18,7 @@ from generation.models.work import Work
 from review.common.actions import Body, acts
 from review.common.api import OldestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import RowSerializer
 from review.rules.permissions import Can
 
 
@@ -29,21 +29,25 @@ class ReasonField(serializers.CharField):
         return gettext(value) if value else ""
 
 
-class DraftSerializer(ModelRowSerializer):
+class DraftSerializer(RowSerializer):
     """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
     `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its
     batch; `onward`: the draft in which it now continues.
     """
 
-    row = Draft
-    shows = (
-        "id record.external_id parent sample version preferred step status gate endpoint.name at_barrier onward tries "
-        "error detail"
-    )
+    record = serializers.CharField(source="record.external_id")
+    endpoint = serializers.CharField(source="endpoint.name", default=None, allow_null=True)
 
     preferred = serializers.ListField(child=serializers.CharField())
     detail = ReasonField(allow_blank=True)
+
+    class Meta:
+        model = Draft
+        fields = [
+            "id", "parent", "sample", "version", "step", "status", "gate", "at_barrier", "onward", "tries",
+            "error",
+        ]  # fmt: skip
 
 
 class DraftQuery(serializers.Serializer[Any]):
@@ -53,13 +57,17 @@ class DraftQuery(serializers.Serializer[Any]):
     gate = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
 
 
-class FindingSerializer(ModelRowSerializer):
+class FindingSerializer(RowSerializer):
     """A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1."""
 
-    row = Finding
-    shows = "id draft check_name stops detail other.key likeness gate=draft.gate created_at"
+    other = serializers.CharField(source="other.key", default=None, allow_null=True)
+    gate = serializers.CharField(source="draft.gate")
 
     check_name = serializers.CharField()
+
+    class Meta:
+        model = Finding
+        fields = ["id", "draft", "stops", "detail", "likeness", "created_at"]
 
 
 class FindingQuery(serializers.Serializer[Any]):

@@ -12,15 +12,15 @@ from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.endpoints import queries, services
+from generation.endpoints.queries import DayTotals, UnknownEndings, UsageTotals
 from generation.endpoints.testing import EndpointTest
-from generation.jobs.live_status import endpoint_now
-from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
+from generation.jobs.live_status import EndpointStatus, endpoint_now
 from generation.llm.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortDictField, validated_body
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import serializer_of
 from review.rules.permissions import Can
 
 
@@ -57,7 +57,7 @@ class EndpointChangeSerializer(EndpointSerializer):
         read_only_fields = ["name", "context_found", "simulated", "disabled", "created_at"]
 
 
-class EndpointTestSerializer(DataclassSerializer):
+class EndpointTestSerializer(serializer_of(EndpointTest)):  # type: ignore[misc]
     """The result of asking an endpoint one question.
 
     `structured`: the output format that works (`json_schema`, `json_object`, `text`), or `unusable`
@@ -65,8 +65,6 @@ class EndpointTestSerializer(DataclassSerializer):
     length of its context, if it tells it. `findings`: what it cannot do of what jobs send: `code` and
     the server's words.
     """
-
-    mirrors = EndpointTest
 
     at = serializers.DateTimeField()
     cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
@@ -78,12 +76,6 @@ class EndpointTestQuery(serializers.Serializer[Any]):
     images = serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
 
 
-class UnknownEndingSerializer(DataclassSerializer):
-    """A finish reason that MHB does not know, and the number of replies that have it."""
-
-    mirrors = queries.UnknownEndings
-
-
 class DecisionSerializer(serializers.Serializer[Any]):
     """What a finish reason means."""
 
@@ -91,18 +83,12 @@ class DecisionSerializer(serializers.Serializer[Any]):
     meaning = serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS])
 
 
-class DaySerializer(TotalsSerializer):
-    """Totals of an endpoint's calls that began on one day (UTC)."""
-
-    day = serializers.DateField()
-
-
 class UsageSerializer(serializers.Serializer[Any]):
     """An endpoint now, its totals, and its usage by day."""
 
-    now = EndpointNowSerializer()
-    total = TotalsSerializer()
-    days = DaySerializer(many=True)
+    now = serializer_of(EndpointStatus)()
+    total = serializer_of(UsageTotals)()
+    days = serializer_of(DayTotals)(many=True)
 
 
 class UsageQuery(serializers.Serializer[Any]):
@@ -163,7 +149,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         """
         return tasks.test_endpoint(self.get_object(), images=query["images"])
 
-    @answers(UnknownEndingSerializer, many=True)
+    @answers(UnknownEndings, many=True)
     @action(detail=True, pagination_class=None)
     def endings(self, request: Request, name: str) -> Any:
         """Endings of the last weeks' replies that nobody has decided about, the most frequent first."""

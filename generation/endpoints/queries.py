@@ -43,9 +43,12 @@ def has_answered(endpoint: Endpoint) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """Totals of an endpoint's calls, on one day or in all (`day` is None)."""
+    """Totals of calls.
 
-    day: date | None
+    `calls` are HTTP attempts, `failed` those that ended in an error, `estimated` those of which the
+    endpoint reported no usage; `hits` are replies that were already paid for.
+    """
+
     calls: int
     hits: int
     failed: int
@@ -57,11 +60,18 @@ class UsageTotals:
     cost: Decimal
 
 
+@dataclass(frozen=True, slots=True)
+class DayTotals(UsageTotals):
+    """Totals of an endpoint's calls that began on one day (UTC)."""
+
+    day: date
+
+
 ENDINGS_SHOWN = timedelta(days=30)
-USAGE_COLUMNS = tuple(name for name in UsageTotals.__slots__ if name != "day")
+USAGE_COLUMNS = UsageTotals.__slots__
 
 
-def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTotals]]:
+def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[DayTotals]]:
     """Usage of an endpoint, in total and on each of the last `days` days (UTC): two queries."""
     rows = EndpointDay.objects.filter(endpoint=endpoint)
     sums = rows.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE_COLUMNS})
@@ -71,7 +81,7 @@ def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTota
     zeros: dict[str, Any] = {**dict.fromkeys(USAGE_COLUMNS, 0), "cost": Decimal(0)}
     dates = [first + timedelta(days=place) for place in range(days)]
     total = {name: sums[f"sum_{name}"] or zeros[name] for name in USAGE_COLUMNS}
-    return UsageTotals(None, **total), [UsageTotals(**{**zeros, "day": day, **by_day.get(day, {})}) for day in dates]
+    return UsageTotals(**total), [DayTotals(**{**zeros, "day": day, **by_day.get(day, {})}) for day in dates]
 
 
 def calls_of(subject: str) -> QuerySet[Call]:

@@ -10,7 +10,6 @@ from django.utils import timezone
 from generation.common.storage import IMAGES, store
 from generation.images.checks import JPEG, PNG, CleanImage
 from generation.models import StoredImage
-from review.rules.shown_values import shown
 
 EXPORTED = "images"  # the folder in exports
 
@@ -53,7 +52,14 @@ def store_clean_image(image: CleanImage) -> StoredImage:
     sha256 = image.sha256
     write_image(sha256, image.data)
     write_image(sha256, image.thumbnail, thumbnail=True)
-    values = {**shown(image, "original media_type width height"), "size": len(image.data), "created_at": timezone.now()}
+    values = {
+        "original": image.original,
+        "media_type": image.media_type,
+        "width": image.width,
+        "height": image.height,
+        "size": len(image.data),
+        "created_at": timezone.now(),
+    }
     return StoredImage.objects.get_or_create(sha256=sha256, defaults=values)[0]
 
 

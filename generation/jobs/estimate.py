@@ -7,10 +7,13 @@ from math import ceil
 from statistics import fmean as mean
 from typing import NamedTuple
 
+from django.conf import settings
+
 from generation.llm.request_body import identity
 from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint
 from review.quality.activity import CaseTime
+from review.rules.answers import Hidden, Shown, shown
 
 TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed for a prompt without earlier calls
 SECONDS = 5.0  # assumed duration of a call, likewise
@@ -73,13 +76,14 @@ class Estimate:
     """
 
     lines: tuple[EstimateLine, ...]
-    jobs: int = 1
-    rows: int = 1
-    paces: Mapping[str, Pace] = field(default_factory=dict)
+    jobs: Hidden[int] = 1
+    rows: Hidden[int] = 1
+    paces: Hidden[Mapping[str, Pace]] = field(default_factory=dict)
     one_model: Sequence[tuple[str, str, str]] = ()
-    review: CaseTime | None = None
+    review: Hidden[CaseTime | None] = None
 
     @property
+    @shown
     def review_hours(self) -> float | None:
         """The hours of physicians, if each row becomes one sample and each sample is reviewed."""
         return None if self.review is None else self.rows * self.review.minutes / 60
@@ -89,40 +93,49 @@ class Estimate:
         return None if self.review_hours is None else self.review_hours * 3600
 
     @property
+    @shown
     def calls(self) -> int:
         return sum(line.calls for line in self.lines)
 
     @property
+    @shown
     def tokens_in(self) -> int:
         return sum(line.tokens_in for line in self.lines)
 
     @property
+    @shown
     def tokens_out(self) -> int:
         return sum(line.tokens_out for line in self.lines)
 
     @property
+    @shown
     def tokens_cached(self) -> int:
         """Of `tokens_in`: read from the cache of an endpoint, as earlier calls were."""
         return sum(line.tokens_cached for line in self.lines)
 
     @property
+    @shown
     def cost(self) -> Decimal:
         return sum((line.cost for line in self.lines), Decimal(0))
 
     @property
+    @shown
     def most_calls(self) -> int:
         return sum(line.most_calls for line in self.lines)
 
     @property
+    @shown
     def most_cost(self) -> Decimal:
         return sum((line.most_cost for line in self.lines), Decimal(0))
 
     @property
+    @shown
     def seconds(self) -> float | None:
         """The expected duration; None if it depends on provider batches."""
         return self._seconds({line: line.calls for line in self.lines})
 
     @property
+    @shown
     def most_seconds(self) -> float | None:
         """The duration in the worst case; None if it depends on provider batches."""
         return self._seconds({line: line.most_calls for line in self.lines})
@@ -145,14 +158,21 @@ class Estimate:
         return TOKENS_IN, TOKENS_OUT
 
     @property
+    @shown
     def budget_calls(self) -> int:
         """The call budget proposed for each job; at least 1, as 0 would allow no call."""
         return max(1, ceil(self.calls * MARGIN / self.jobs))
 
     @property
+    @Shown(places=2)
     def budget_money(self) -> Decimal | None:
         """The cost budget proposed for each job, in whole cents; None if nothing has a price."""
         return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING) if self.cost else None
+
+    @property
+    @shown
+    def currency(self) -> str:
+        return str(settings.MHB_CURRENCY)
 
 
 @dataclass(frozen=True, slots=True)

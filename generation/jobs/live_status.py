@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from django.db import connection
 from django.db.models import (
@@ -32,6 +32,7 @@ from generation.models import Endpoint, JobError, Lane, WorkerBeat
 from generation.models.jobs import Job
 from generation.models.work import Work
 from review.models import SitePause
+from review.rules.answers import Hidden, Shown, shown
 
 J = TypeVar("J", bound=Job)
 MIN_RATE_SPAN = timedelta(seconds=5)  # of a rate
@@ -54,6 +55,7 @@ class Progress:
     calls: int
 
     @property
+    @shown
     def total(self) -> int:
         return self.queued + self.running + self.done + self.dropped + self.failed
 
@@ -66,6 +68,7 @@ class Progress:
         return self.done + self.dropped + self.failed
 
     @property
+    @shown
     def percent(self) -> int:
         """Whole per cent, rounded down: 100 only if everything has ended."""
         return 100 * self.ended // self.total if self.total else 0
@@ -101,18 +104,21 @@ class EndpointStatus:
     blocked_until: datetime | None
     error: str
     detail: str
-    openings: int
+    openings: Hidden[int]
     down_since: datetime | None
 
     @property
+    @shown
     def share(self) -> int:
         return sum(lane.share for lane in self.lanes)
 
     @property
+    @shown
     def in_flight(self) -> int:
         return sum(lane.in_flight for lane in self.lanes)
 
     @property
+    @shown
     def state(self) -> str:
         """One of ``down``, ``open``, ``waiting``, ``working`` and ``idle``.
 
@@ -146,19 +152,21 @@ class LiveStatus:
     """
 
     rate: float | None
-    left: timedelta | None
-    projected: Decimal | None
-    errors: tuple[tuple[str, int], ...]
+    left: Hidden[timedelta | None]
+    projected: Annotated[Decimal | None, Shown(places=4)]
+    errors: Hidden[tuple[tuple[str, int], ...]]
     endpoints: tuple[EndpointStatus, ...]
     worker_lives: bool
-    site_paused: bool
-    waits: LaneWait | None = None
+    site_paused: Hidden[bool]
+    waits: Hidden[LaneWait | None] = None
 
     @property
+    @shown
     def seconds_left(self) -> float | None:
         return None if self.left is None else self.left.total_seconds()
 
     @property
+    @shown
     def error_counts(self) -> dict[str, int]:
         return dict(self.errors)
 

@@ -1,11 +1,9 @@
 """The common part of batches and runs in the API: status, budget, estimate, calls."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.db.models import Model
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter
@@ -13,87 +11,29 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from generation.endpoints.queries import UsageTotals
-from generation.jobs.estimate import Estimate, EstimateLine
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import advice
-from generation.jobs.live_status import EndpointLane, EndpointStatus, LiveStatus, Progress
-from generation.jobs.queries import ModelAsked
+from generation.jobs.live_status import LiveStatus, Progress
 from generation.jobs.settings import Budget, Declared, JobLimits, declared
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import NamedRowField, ShortDictField, ShortListField, validated_body
-from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer, TypedSerializer, WithValues
+from review.common.serializers import Field, RowSerializer, WithValues, serializer_of
 from review.rules import limits
 from review.rules.limits import MAX_ID
 
 
-class ProgressSerializer(DataclassSerializer):
-    """Progress of a job: its rows by status, and its calls and cost."""
-
-    mirrors = Progress
-    shows = "queued running done dropped failed cost calls total percent"
-
-
-class LaneSerializer(DataclassSerializer):
-    """A worker that uses an endpoint for a job (`batch:7`, `run:3`): its share of the concurrency, and its calls in flight."""
-
-    mirrors = EndpointLane
-
-
-class EndpointNowSerializer(DataclassSerializer):
-    """An endpoint now.
-
-    `state`: working, idle, `waiting` (paused at its own request), `open` (paused by the circuit
-    breaker) or `down` (given up).
-
-    `limit`: the concurrency that it was found to support; `others`: the share used by other work.
-    """
-
-    mirrors = EndpointStatus
-    shows = "name state concurrency limit share others in_flight blocked_until down_since error detail lanes"
-
-
-class ModelAskedSerializer(DataclassSerializer):
-    """A model of a batch or run.
-
-    Its settings at launch, the names under which the server answered, and its prompts.
-    """
-
-    mirrors = ModelAsked
-
-
-class TotalsSerializer(DataclassSerializer):
-    """Totals.
-
-    `calls` are HTTP attempts, `failed` those that ended in an error, `estimated` those of which the
-    endpoint reported no usage; `hits` are replies that were already paid for.
-    """
-
-    mirrors = UsageTotals
-    shows = "calls hits failed estimated tokens_in tokens_out tokens_cached tokens_reasoning cost"
-
-
-class LiveSerializer(DataclassSerializer):
-    """A batch or a run now.
-
-    Null means unknown: nothing is measured yet, or nothing more will come. `rate`: calls per minute
-    over the last minutes. `projected`: the final cost. `error_counts`: failed calls by error class.
-    """
-
-    mirrors = LiveStatus
-    shows = "seconds_left endpoints worker_lives rate error_counts"
-
-    projected = serializers.DecimalField(max_digits=24, decimal_places=4, allow_null=True)
-
-
-class JobSerializer(TypedSerializer):
+class JobSerializer(serializers.Serializer[Any]):
     """The budget of a batch or run and, if it is paused, why and what to do.
 
     `paused_because` is empty if a person paused it.
     """
 
+    budget_calls = serializers.IntegerField(allow_null=True)
+    most_lanes = serializers.IntegerField(allow_null=True)
+    fresh = serializers.BooleanField()
+
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
-    typed = {int | None: "budget_calls most_lanes", bool: "fresh"}
     priority = serializers.ChoiceField(choices=Job.Priority.choices)
     first_only = serializers.BooleanField(help_text="Whether it pauses when its first record has ended.")
     model_checks = serializers.DictField(
@@ -112,10 +52,14 @@ def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:
 class AnyJobSerializer(JobSerializer):
     """A job of any kind: status, budget, progress and totals."""
 
-    typed = {int: "id", str: "status", datetime: "created_at", datetime | None: "finished_at"}
-    progress = ProgressSerializer()
-    totals = TotalsSerializer()
-    live = LiveSerializer()
+    id = serializers.IntegerField()
+    status = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+    progress = serializer_of(Progress)()
+    totals = serializer_of(UsageTotals)()
+    live = serializer_of(LiveStatus)()
 
 
 def api_field(each: Declared) -> Field:
@@ -264,59 +208,33 @@ class LikeSerializer(ConfirmSerializer):
         return job
 
 
-class LineSerializer(DataclassSerializer):
-    """The questions to one endpoint under one prompt.
-
-    `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the
-    worst case. `cached`: the share of replies already paid for, null if not looked up. `measured`:
-    how many earlier calls the means are based on; if there are none, `alike` is how many with this
-    prompt to other models; both 0: the tokens are assumed. `usual`: how many earlier drafts with
-    the same settings the expected number of calls is based on; 0: every question is expected to be
-    asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches,
-    retries and repairs at the full price.
-    """
-
-    mirrors = EstimateLine
-
-
-class LaunchEstimateSerializer(DataclassSerializer):
-    """The estimate of a launch by line, and the proposed budget for each of its batches or runs.
-
-    As expected, and (`most_...`) in the worst case. Times are null where a provider's batches
-    decide them. `one_model`, of a batch: a role, the role that should use a different model, and the
-    model that plays both. `review_hours`, of a batch: the time of its physicians.
-    """
-
-    mirrors = Estimate
-    shows = (
-        "calls tokens_in tokens_out tokens_cached cost seconds most_calls most_cost most_seconds budget_calls lines one_model "
-        "review_hours"
-    )
-
-    currency = serializers.SerializerMethodField()
-    budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
-
-    def get_currency(self, _estimate: Any) -> str:
-        return str(settings.MHB_CURRENCY)
-
-
-class CallSerializer(ModelRowSerializer):
+class CallSerializer(RowSerializer):
     """One HTTP attempt at a model, exactly as sent and answered, without keys."""
 
-    row = Call
-    shows = (
-        "id endpoint.name model prompt sent text reasoning finish_reason tokens_in tokens_out tokens_cached tokens_written "
-        "tokens_reasoning estimated cost seconds attempt error detail http_status simulated started_at"
-    )
+    endpoint = serializers.CharField(source="endpoint.name")
 
     sent = serializers.DictField()
 
+    class Meta:
+        model = Call
+        fields = [
+            "id", "model", "prompt", "text", "reasoning", "finish_reason", "tokens_in", "tokens_out",
+            "tokens_cached", "tokens_written", "tokens_reasoning", "estimated", "cost", "seconds", "attempt", "error",
+            "detail", "http_status", "simulated", "started_at",
+        ]  # fmt: skip
 
-class FailedCallSerializer(ModelRowSerializer):
+
+class FailedCallSerializer(RowSerializer):
     """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
 
-    row = Call
-    shows = "id subject endpoint.name model prompt text reasoning attempt error detail http_status started_at"
+    endpoint = serializers.CharField(source="endpoint.name")
+
+    class Meta:
+        model = Call
+        fields = [
+            "id", "subject", "model", "prompt", "text", "reasoning", "attempt", "error", "detail",
+            "http_status", "started_at",
+        ]  # fmt: skip
 
 
 class FailureQuery(serializers.Serializer[Any]):

@@ -25,7 +25,6 @@ from generation.trials import checking
 from review.common.serializers import field_errors
 from review.common.site_pause import paused_since
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 POLL = 0.3  # seconds
 
@@ -130,9 +129,18 @@ def unconfirmed_estimate(step: StepCommand, estimate: Estimate, options: dict[st
         return None
     step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
     return {
-        **shown(estimate, "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds review_hours"),
+        "calls": estimate.calls,
+        "tokens_in": estimate.tokens_in,
+        "tokens_out": estimate.tokens_out,
+        "cost": estimate.cost,
+        "seconds": estimate.seconds,
+        "most_calls": estimate.most_calls,
+        "most_cost": estimate.most_cost,
+        "most_seconds": estimate.most_seconds,
+        "review_hours": estimate.review_hours,
         "currency": settings.MHB_CURRENCY,
-        **shown(estimate, "budget=budget_money budget_calls"),
+        "budget": estimate.budget_money,
+        "budget_calls": estimate.budget_calls,
         "one_model": [f"{role} and {other}: {model}" for role, other, model in estimate.one_model],
         "lines": [asdict(line) for line in estimate.lines],
         "assumed": "{} tokens in and {} out per call where nothing was measured".format(*estimate.tokens_assumed),

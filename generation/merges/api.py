@@ -16,23 +16,9 @@ from generation.models import Draft, MergeEvent
 from review.common.actions import Body, answers
 from review.common.api import OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
-
-
-class MergeSerializer(DataclassSerializer):
-    """A draft that was merged into another one.
-
-    `into`: the draft that continues for both, made from draft `lead`. `distance`: from the lead; null
-    if a person merged them. `by`: the account that did; null for the recipe.
-    """
-
-    mirrors = MergedRow
-    shows = queries.MERGED
-
-    into = serializers.IntegerField(source="draft.onward_id")
-    reason = serializers.CharField(source="event.reason", default="")
 
 
 class NewMergeSerializer(serializers.Serializer[Any]):
@@ -49,18 +35,12 @@ class UndoSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000)
 
 
-class MergeEventSerializer(DataclassSerializer):
+class MergeEventSerializer(RowSerializer):
     """A recorded merge, or its undoing. `withdrawn`: the samples withdrawn with it."""
 
-    mirrors = MergeEvent
-    shows = "draft=draft_id into=into_id kind reason withdrawn"
-
-
-class NearSerializer(DataclassSerializer):
-    """A draft and a similar one of an earlier round or batch that nobody has merged yet."""
-
-    mirrors = NearRow
-    shows = queries.NEAR
+    class Meta:
+        model = MergeEvent
+        fields = ["draft", "into", "kind", "reason", "withdrawn"]
 
 
 class BatchMergesViewSet(GenericViewSet[Any]):
@@ -68,16 +48,16 @@ class BatchMergesViewSet(GenericViewSet[Any]):
 
     can = Can.PRODUCE
     queryset = Draft.objects.all()
-    serializer_class = MergeSerializer
+    serializer_class = serializer_of(MergedRow)
     pagination_class = OldestFirst
 
-    @extend_schema(responses=MergeSerializer(many=True))
+    @extend_schema(responses=serializer_of(MergedRow)(many=True))
     @action(detail=True)
     def merges(self, request: Request, pk: int) -> Response:
         """The drafts that were merged into others, with distance and reason."""
         batch = queries.merging_batch(pk)
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
-        return self.get_paginated_response(MergeSerializer(queries.merged_rows(batch, rows), many=True).data)
+        return self.get_paginated_response(serializer_of(MergedRow)(queries.merged_rows(batch, rows), many=True).data)
 
     @answers(MergeEventSerializer, body=NewMergeSerializer, many=True, status=201)
     @merges.mapping.post
@@ -88,13 +68,13 @@ class BatchMergesViewSet(GenericViewSet[Any]):
             *drafts, actor=signed_in_account(request), reason=body["reason"], batch_id=batch.pk
         )
 
-    @extend_schema(responses=NearSerializer(many=True))
+    @extend_schema(responses=serializer_of(NearRow)(many=True))
     @action(detail=True, url_path="merges/near", url_name="near-matches")
     def near_matches(self, request: Request, pk: int) -> Response:
         """Pairs of similar drafts that an admin may merge and nobody has merged yet."""
         batch = queries.merging_batch(pk)
         rows = self.paginate_queryset(queries.near_matches(batch)) or []
-        return self.get_paginated_response(NearSerializer(queries.near_rows(batch, rows), many=True).data)
+        return self.get_paginated_response(serializer_of(NearRow)(queries.near_rows(batch, rows), many=True).data)
 
 
 class UndoMerge(APIView):

@@ -11,6 +11,7 @@ from generation.batches.kind import BATCHES
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, NearMatch, SampleVersion
 from generation.recipes import registry
 from generation.recipes.recipe import Barrier
+from review.rules.answers import Hidden, Shown, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +21,40 @@ class MergedRow:
     `event` has the distance, the reason and the person (None: the recipe).
     """
 
-    draft: Draft
+    draft: Hidden[Draft]
     title: str
-    text: str
-    event: MergeEvent | None
+    text: Hidden[str]
+    event: Hidden[MergeEvent | None]
 
+    @property
+    @Shown("draft")
+    def number(self) -> int:
+        return self.draft.pk
 
-MERGED = (
-    "draft=draft.pk title into=draft.onward_id lead=draft.onward.parent_id distance=event.distance reason=event.reason "
-    "by=event.actor.username"
-)
+    @property
+    @shown
+    def into(self) -> int | None:
+        return self.draft.onward_id
+
+    @property
+    @Shown("lead")
+    def lead_number(self) -> int | None:
+        return self.draft.onward.parent_id if self.draft.onward else None
+
+    @property
+    @shown
+    def distance(self) -> float | None:
+        return self.event.distance if self.event else None
+
+    @property
+    @shown
+    def reason(self) -> str:
+        return self.event.reason if self.event else ""
+
+    @property
+    @shown
+    def by(self) -> str | None:
+        return self.event.actor.username if self.event and self.event.actor else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +137,29 @@ def decisions(batch: Batch) -> QuerySet[MergeEvent]:
 class NearRow:
     """A draft of a later round and a similar earlier one, each with title and text."""
 
-    draft: Draft
-    earlier: Draft
+    draft: Hidden[Draft]
+    earlier: Hidden[Draft]
     title: str
-    text: str
+    text: Hidden[str]
     earlier_title: str
-    earlier_text: str
+    earlier_text: Hidden[str]
     distance: float
-    reason: str
+    reason: Hidden[str]
 
+    @property
+    @Shown("draft")
+    def number(self) -> int:
+        return self.draft.pk
 
-NEAR = "draft=draft.pk earlier=earlier.pk earlier_batch=earlier.batch_id title earlier_title distance"
+    @property
+    @Shown("earlier")
+    def earlier_number(self) -> int:
+        return self.earlier.pk
+
+    @property
+    @shown
+    def earlier_batch(self) -> int:
+        return int(self.earlier.batch_id)
 
 
 def near_matches(batch: Batch) -> QuerySet[NearMatch]:

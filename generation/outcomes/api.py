@@ -7,24 +7,14 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 
 from generation.outcomes import attempts, reopening
+from generation.outcomes.attempts import Attempts
+from generation.outcomes.reopening import Reopened
 from generation.recipes.serializers import known_benchmark
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
 from review.people.queries import physician
 from review.quality.api import SetAsideRequest
 from review.rules.permissions import Can
-
-
-class AttemptsSerializer(DataclassSerializer):
-    """Decided versions of one group; a field is null if the versions are not grouped by it.
-
-    `first`: how many of them are first versions. `mean`: mean attempts to approval, over approved
-    samples.
-    """
-
-    mirrors = attempts.Attempts
-    shows = f"trap=of.trap prompt=of.prompt generator=of.generator {attempts.SHOWN} mean"
 
 
 class AttemptsQuery(serializers.Serializer[Any]):
@@ -40,17 +30,9 @@ class AttemptsViewSet(ViewSet):
     can = Can.PRODUCE
     plural = "attempts"
 
-    @answers(AttemptsSerializer, query=AttemptsQuery, many=True)
+    @answers(Attempts, query=AttemptsQuery, many=True)
     def list(self, request: Request, query: Body) -> Any:
         return attempts.attempts(query["benchmark"], query.get("by", ()))
-
-
-class ReopenedSerializer(DataclassSerializer):
-    """`cases`: that others review again; `kept`: left, as the first reviewer was asked about their
-    wording; `released`: ids of samples in releases, to be withdrawn if they are wrong.
-    """
-
-    mirrors = reopening.Reopened
 
 
 class ReopeningViewSet(ViewSet):
@@ -58,7 +40,7 @@ class ReopeningViewSet(ViewSet):
 
     can = Can.OVERSEE
 
-    @acts(ReopenedSerializer, SetAsideRequest)
+    @acts(Reopened, SetAsideRequest)
     def reopen(self, request: Request, body: Body, pk: int) -> Any:
         """Have approved samples that are in no release reviewed again without this physician."""
         return reopening.reopen(physician(pk).pk, actor=signed_in_account(request), **body)

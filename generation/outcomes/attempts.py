@@ -5,12 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from generation.models import SampleVersion
+from review.rules.answers import Hidden, shown
 from review.rules.state_machine import Ground
 
 GROUPINGS = ("trap", "prompt", "generator")
-
-
-SHOWN = "decided approved first first_approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +20,12 @@ class Attempts:
     took.
     """
 
-    of: Mapping[str, str | None]
+    of: Hidden[Mapping[str, str | None]]
     decided: int
     approved: int
     first: int
     first_approved: int
-    tries: int
+    tries: Hidden[int]
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -35,9 +33,25 @@ class Attempts:
         return tuple(value for value in self.of.values() if value is not None)
 
     @property
+    @shown
     def mean(self) -> float | None:
         """The mean number of attempts to approval, over approved samples."""
         return self.tries / self.approved if self.approved else None
+
+    @property
+    @shown
+    def trap(self) -> str | None:
+        return self.of["trap"]
+
+    @property
+    @shown
+    def prompt(self) -> str | None:
+        return self.of["prompt"]
+
+    @property
+    @shown
+    def generator(self) -> str | None:
+        return self.of["generator"]
 
 
 def grouping(by: Collection[str]) -> tuple[str, ...]:

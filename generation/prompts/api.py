@@ -10,18 +10,20 @@ from generation.prompts import queries, services
 from review.common.actions import Body, answers
 from review.common.api import ShortDictField
 from review.common.decorators import signed_in_account
-from review.common.serializers import TypedSerializer
 from review.rules import limits
 from review.rules.permissions import Can
 
 
-class PromptSetNameSerializer(TypedSerializer):
+class PromptSetNameSerializer(serializers.Serializer[Any]):
     """A prompt set as a launch names it, with the SHA-256 of its texts.
 
     `released`: a set of the benchmark's folder; all others are a team's own, in versions.
     """
 
-    typed = {str: "benchmark name", bool: "released"}
+    benchmark = serializers.CharField()
+    name = serializers.CharField()
+    released = serializers.BooleanField()
+
     sha256 = serializers.CharField(source="digest")
     based_on = serializers.CharField(source="stored.based_on", default="")
     note = serializers.CharField(source="stored.note", default="")

@@ -15,15 +15,16 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from generation.jobs.serializers import SettingsSerializer
-from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample, Source
+from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, comparing, data_card, export, exporters, queries, ratings, services
-from generation.releases.comparing import Change, FieldChange, SampleChange
+from generation.releases.comparing import Change, SampleChange
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
+from generation.releases.services import FreezePreview
 from generation.samples import errata
 from generation.samples.api import ErratumSerializer
-from generation.samples.serializers import FunnelReportSerializer
+from generation.samples.funnel import FunnelReport
 from generation.samples.validity import Validity
 from review.common.actions import Body, answers
 from review.common.api import (
@@ -35,47 +36,43 @@ from review.common.api import (
     validated_query,
 )
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
+from review.common.serializers import RowSerializer, WithValues, serializer_of
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
 
-class CountSerializer(TypedSerializer):
+class CountSerializer(serializers.Serializer[Any]):
     """Samples and rubrics of a release with one value of a facet."""
 
-    typed = {int: "samples rubrics"}
+    samples = serializers.IntegerField()
+    rubrics = serializers.IntegerField()
 
 
-class ReleasedSourceSerializer(DataclassSerializer):
+class ReleasedSourceSerializer(serializers.Serializer[Any]):
     """A source used by a release. `joined`: its records are not samples themselves; they were joined
     with records that became samples.
     """
 
-    mirrors = Source
-    shows = "name label licence citation restrictions"
-
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    licence = serializers.CharField()
+    citation = serializers.CharField()
+    restrictions = serializers.CharField()
     samples = serializers.IntegerField()
     joined = serializers.BooleanField(default=False)
 
 
-class ValiditySerializer(DataclassSerializer):
-    """Share that physicians found valid in one judgment, in the batches behind the release.
-
-    `counted`: what is counted. `interval`: Wilson's, 95 %.
-    """
-
-    mirrors = Validity
-    shows = "judgment counted decided valid share interval"
-
-
-class ReleaseSerializer(ModelRowSerializer):
+class ReleaseSerializer(RowSerializer):
     """A frozen, versioned, checksummed set of approved samples.
 
     `sha256` is that of its JSON Lines export.
     """
 
-    row = Release
-    shows = "name version benchmark samples_count rubrics_count simulated sha256 created_by.username created_at"
+    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Release
+        fields = ["name", "version", "benchmark", "samples_count", "rubrics_count", "simulated", "sha256", "created_at"]
 
 
 class WholeReleaseSerializer(ReleaseSerializer):
@@ -91,22 +88,27 @@ class WholeReleaseSerializer(ReleaseSerializer):
     `withheld`: sources whose text must not be published: share exports by reference.
     """
 
-    shows = "held_out_count held_out_sha256 marker=canary"
+    marker = serializers.CharField(source="canary")
+    generators = serializers.ListField(child=serializers.CharField())
+    withheld = serializers.ListField(child=serializers.CharField())
+    provenance = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    grounds = serializers.DictField(child=serializers.IntegerField())
+    reviewers = serializers.DictField(child=serializers.IntegerField())
+    statuses = serializers.DictField(child=serializers.IntegerField())
+    excluded = serializers.DictField(child=serializers.IntegerField())
+    unreviewed = serializers.IntegerField()
+    composition = serializers.DictField()
+    shares = serializers.DictField(child=serializers.FloatField())
+    card = serializers.DictField(child=serializers.CharField())
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
     sources = ReleasedSourceSerializer(many=True)
-    typed = {
-        list[str]: "generators withheld",
-        dict[str, dict[str, int]]: "provenance",
-        dict[str, int]: "grounds reviewers statuses excluded",
-        int: "unreviewed",
-        dict[str, Any]: "composition",
-        dict[str, float]: "shares",
-        dict[str, str]: "card",
-    }
     errata = ErratumSerializer(many=True)
-    judgments = ValiditySerializer(many=True)
-    funnel = FunnelReportSerializer(allow_null=True)
+    judgments = serializer_of(Validity)(many=True)
+    funnel = serializer_of(FunnelReport)(allow_null=True)
+
+    class Meta(ReleaseSerializer.Meta):
+        fields = [*ReleaseSerializer.Meta.fields, "held_out_count", "held_out_sha256"]
 
 
 def _whole_release(release: Release, reader: object) -> WithValues:
@@ -140,50 +142,46 @@ class FreezeSerializer(SettingsSerializer):
     )
 
 
-class FreezePreviewSerializer(DataclassSerializer):
-    """What would go into a release, by status, and what would not, by reason.
-
-    `before`: samples of the previous version. `shares`: of each task among the samples.
-    """
-
-    mirrors = services.FreezePreview
-
-
-class FreezeStatusSerializer(ModelRowSerializer):
+class FreezeStatusSerializer(RowSerializer):
     """A release being frozen.
 
     `read` of `total` samples are read; `release` is there once it is `done`.
     """
 
-    row = Freeze
-    shows = (
-        "id name benchmark composition status total read release error detail created_by.username created_at "
-        "finished_at"
-    )
+    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
 
     release = serializers.CharField(source="release.reference", allow_null=True, default=None, help_text="NAME@VERSION")
 
+    class Meta:
+        model = Freeze
+        fields = [
+            "id", "name", "benchmark", "composition", "status", "total", "read", "error", "detail",
+            "created_at", "finished_at",
+        ]  # fmt: skip
 
-class ReleasedRubricSerializer(ModelRowSerializer):
+
+class ReleasedRubricSerializer(RowSerializer):
     """A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated."""
-
-    row = ReleasedRubric
-    shows = "key criterion traps severity polarity"
 
     traps = serializers.ListField(child=serializers.CharField())
 
+    class Meta:
+        model = ReleasedRubric
+        fields = ["key", "criterion", "severity", "polarity"]
 
-class ReleasedSampleSerializer(ModelRowSerializer):
+
+class ReleasedSampleSerializer(RowSerializer):
     """A sample as released.
 
     `exported` is its object in the export; `rubrics` are listed beside it.
     """
 
-    row = ReleasedSample
-    shows = "position key task split"
-
     exported = serializers.DictField()
     rubrics = ReleasedRubricSerializer(many=True)
+
+    class Meta:
+        model = ReleasedSample
+        fields = ["position", "key", "task", "split"]
 
 
 class SamplesQuery(serializers.Serializer[Any]):
@@ -193,24 +191,6 @@ class SamplesQuery(serializers.Serializer[Any]):
     task = serializers.CharField(default="", max_length=40)
     facet = serializers.CharField(default="", max_length=200, help_text="NAME=VALUE, for example `subtype=A1`.")
     split = serializers.ChoiceField(choices=ReleasedSample.Split.values, default="")
-
-
-class FieldChangeSerializer(DataclassSerializer):
-    """A field of a sample that differs between two releases."""
-
-    mirrors = FieldChange
-
-
-class SampleChangeSerializer(DataclassSerializer):
-    """A sample that differs between two releases; `fields` are empty if it is in only one."""
-
-    mirrors = SampleChange
-    shows = "change key task"
-
-    change = serializers.ChoiceField(choices=Change.values)
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {**super().get_fields(), "fields": FieldChangeSerializer(many=True)}
 
 
 class ChangesSerializer(serializers.Serializer[Any]):
@@ -223,7 +203,7 @@ class ChangesSerializer(serializers.Serializer[Any]):
         help_text="`added`, `removed`, `reworded`; `re-released`: the same words, but another version, split, review or"
         " severity; `unchanged`.",
     )
-    samples = SampleChangeSerializer(many=True)
+    samples = serializer_of(SampleChange)(many=True)
 
 
 class ChangesQuery(serializers.Serializer[Any]):
@@ -272,7 +252,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     queryset = queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 202: FreezeStatusSerializer})
+    @extend_schema(request=FreezeSerializer, responses={200: serializer_of(FreezePreview), 202: FreezeStatusSerializer})
     def create(self, request: Request) -> Response:
         """Freeze the chosen samples as the next version of a name. A worker does it; follow `freezes/{id}/`.
 
@@ -283,7 +263,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         composition = Composition(**body)
         if preview:
             freeze_preview = services.preview(name, benchmark=benchmark, composition=composition)
-            return Response(FreezePreviewSerializer(freeze_preview).data)
+            return Response(serializer_of(FreezePreview)(freeze_preview).data)
         actor = signed_in_account(request)
         row = services.start_freeze(name, benchmark=benchmark, composition=composition, card=card, actor=actor)
         return Response(FreezeStatusSerializer(row).data, status=202)

@@ -10,7 +10,6 @@ from generation.removal import queries, services
 from generation.removal.erasure import Erasure
 from review.common.actions import Body, answers
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
@@ -28,18 +27,12 @@ class RemovalSerializer(serializers.Serializer[Any]):
         return attrs
 
 
-class ErasureSerializer(DataclassSerializer):
-    """What was deleted: the number of rows of each kind; none if something was archived or restored."""
-
-    mirrors = Erasure
-
-
 class Removal(APIView):
     """Archive, restore or delete a source, a record or a batch."""
 
     can = Can.PRODUCE
 
-    @answers(ErasureSerializer, body=RemovalSerializer)
+    @answers(Erasure, body=RemovalSerializer)
     def post(self, request: Request, body: Body) -> Any:
         """Archive something, restore it, or delete it with all that was made of it.
 

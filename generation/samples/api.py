@@ -19,76 +19,79 @@ from review.audit.trail import record_read
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import RowSerializer
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
 
-class SampleSerializer(ModelRowSerializer):
+class SampleSerializer(RowSerializer):
     """One test case, in all its versions.
 
     `key` is its name in releases. A sample outside the share that is reviewed has the status
     `not-sampled`, and is `unreviewed`: no physician has seen it.
     """
 
-    row = Sample
-    shows = (
-        "id key benchmark task arm status unreviewed batch record.external_id title=record.title created_at "
-        "versions_count"
-    )
+    record = serializers.CharField(source="record.external_id")
+    title = serializers.CharField(source="record.title")
+    key = serializers.CharField()
+    versions_count = serializers.IntegerField()
+    unreviewed = serializers.BooleanField()
 
-    typed = {str: "key", int: "versions_count", bool: "unreviewed"}
     status = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Sample
+        fields = ["id", "benchmark", "task", "arm", "batch", "created_at"]
 
     @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
     def get_status(self, sample: Any) -> str:
         return NOT_SAMPLED if sample.unreviewed else str(sample.status)
 
 
-class RubricSerializer(ModelRowSerializer):
+class RubricSerializer(RowSerializer):
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
     `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians
     wrote it.
     """
 
-    row = Rubric
-    shows = "key criterion polarity approved traps severity severities removed added"
-
     traps = serializers.ListField(child=serializers.CharField())
 
+    class Meta:
+        model = Rubric
+        fields = ["key", "criterion", "polarity", "approved", "severity", "severities", "removed", "added"]
 
-class VersionSerializer(ModelRowSerializer):
+
+class VersionSerializer(RowSerializer):
     """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of the approving physicians.
 
     `provenance`: how it was made, by name, in the recipe's words.
     """
 
-    row = SampleVersion
-    shows = (
-        "number status case title content rubrics reasons citations prompt generator provenance simulated created_at"
-    )
+    provenance = serializers.DictField(child=serializers.CharField())
+    content = serializers.DictField()
+    citations = serializers.ListField(child=serializers.DictField())
+    reasons = serializers.ListField(child=serializers.CharField())
 
     status = serializers.SerializerMethodField()
-    typed = {
-        dict[str, str]: "provenance",
-        dict[str, Any]: "content",
-        list[dict[str, Any]]: "citations",
-        list[str]: "reasons",
-    }
     rubrics = RubricSerializer(many=True)
+
+    class Meta:
+        model = SampleVersion
+        fields = ["number", "case", "title", "prompt", "generator", "simulated", "created_at"]
 
     @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))
     def get_status(self, version: SampleVersion) -> str:
         return shown_status(version.status, version.case.ground)
 
 
-class FailedVersionSerializer(ModelRowSerializer):
+class FailedVersionSerializer(RowSerializer):
     """A next version that could not be generated. `POST retry/` tries again."""
 
-    row = Draft
-    shows = "id version error detail"
+    class Meta:
+        model = Draft
+        fields = ["id", "version", "error", "detail"]
 
 
 class WholeSampleSerializer(SampleSerializer):
@@ -109,20 +112,24 @@ class DrawAgainSerializer(serializers.Serializer[Any]):
     trap = serializers.CharField(default="", allow_blank=True, max_length=16)
 
 
-class QueuedVersionSerializer(ModelRowSerializer):
+class QueuedVersionSerializer(RowSerializer):
     """The draft of a next version. `preferred`: the traps that the generator is asked for."""
-
-    row = Draft
-    shows = "id version status preferred"
 
     preferred = serializers.ListField(child=serializers.CharField())
 
+    class Meta:
+        model = Draft
+        fields = ["id", "version", "status"]
 
-class ErratumSerializer(ModelRowSerializer):
+
+class ErratumSerializer(RowSerializer):
     """An erratum recorded after a sample's approval: it was reported, the report was dismissed, or it was withdrawn."""
 
-    row = Erratum
-    shows = "sample.key kind reason at"
+    sample = serializers.CharField(source="sample.key")
+
+    class Meta:
+        model = Erratum
+        fields = ["kind", "reason", "at"]
 
 
 class ErratumReasonSerializer(serializers.Serializer[Any]):

@@ -26,6 +26,7 @@ from generation.samples.queries import term_label, terms
 from review.cases import queries as cases_queries
 from review.charts.standalone import StageBox, StageChart, svg
 from review.labels import task_label, with_label
+from review.rules.answers import Hidden, shown
 from review.rules.state_machine import State
 
 MERGED = "Merged"  # stored in place of an error name
@@ -83,6 +84,7 @@ class Loss:
     count: int
 
     @property
+    @shown
     def label(self) -> str:
         """The reason in the reader's language."""
         kind = str(LOSSES.get(self.kind, self.kind))
@@ -100,6 +102,7 @@ class Stage:
     gained: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    @shown
     def label(self) -> str:
         return str(STAGES[self.name])
 
@@ -109,6 +112,7 @@ class Stage:
         return [(str(GAINS[name]), n) for name, n in self.gained.items()]
 
     @property
+    @shown
     def remaining(self) -> int:
         return self.count - sum(loss.count for loss in self.lost)
 
@@ -142,9 +146,10 @@ class SampleFunnel:
     group: str
     stages: tuple[Stage, ...]
     versions: tuple[VersionCounts, ...] = ()
-    term: str = ""
+    term: Hidden[str] = ""
 
     @property
+    @shown
     def label(self) -> str:
         """The data set, or code and name of the trap, in the reader's language; empty for all."""
         return term_label(self.group, self.term) if self.term else task_label(self.group)

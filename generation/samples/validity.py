@@ -15,6 +15,7 @@ from django.utils.translation import gettext_noop as _
 from generation.models import Sample, SampleVersion
 from review.access.visibility import counted_reviews
 from review.forms.queries import sample_case
+from review.rules.answers import shown
 from review.rules.questions import Question
 from review.rules.state_machine import ADJUDICATORS, Ground
 from review.rules.wilson_interval import wilson
@@ -40,10 +41,12 @@ class Validity:
     valid: int
 
     @property
+    @shown
     def share(self) -> float | None:
         return self.valid / self.decided if self.decided else None
 
     @property
+    @shown
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95% interval."""
         return wilson(self.valid, self.decided) if self.decided else None

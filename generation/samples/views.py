@@ -16,7 +16,6 @@ from review.common.decorators import redirect_saying, requires, signed_in_accoun
 from review.common.lists import apply_bulk_action, list_context
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
-from review.rules.shown_values import shown
 from review.rules.state_machine import Ground
 from review.rules.text import whole_number
 
@@ -122,7 +121,13 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
     """Each rubric with the physicians' changes to it."""
     return [
         {
-            **shown(rubric, "key traps polarity severity removed added criterion"),
+            "key": rubric.key,
+            "traps": rubric.traps,
+            "polarity": rubric.polarity,
+            "severity": rubric.severity,
+            "removed": rubric.removed,
+            "added": rubric.added,
+            "criterion": rubric.criterion,
             "severities": rubric.severities if len(set(rubric.severities)) > 1 else (),
             "diff": diff_words(rubric.criterion, rubric.approved)
             if rubric.approved and rubric.approved != rubric.criterion

@@ -19,47 +19,54 @@ from generation.sources.reading import TablePreview
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.rules.permissions import Can
 
 MAX_MAPPING = 50_000  # characters
 
 
-class SourceSerializer(ModelRowSerializer):
+class SourceSerializer(RowSerializer):
     """An imported data set, with its licence and citation."""
-
-    row = Source
-    shows = "name format label licence citation restrictions created_at"
 
     records_count = serializers.IntegerField()
 
+    class Meta:
+        model = Source
+        fields = ["name", "format", "label", "licence", "citation", "restrictions", "created_at"]
 
-class RecordSerializer(ModelRowSerializer):
+
+class RecordSerializer(RowSerializer):
     """One record, without its private fields."""
-
-    row = SourceRecord
-    shows = "id external_id revision title language language_confidence"
 
     content = serializers.DictField()
 
+    class Meta:
+        model = SourceRecord
+        fields = ["id", "external_id", "revision", "title", "language", "language_confidence"]
 
-class ImportSerializer(ModelRowSerializer):
+
+class ImportSerializer(RowSerializer):
     """The import of one file into a source, with its progress and results."""
 
-    row = Import
-    shows = (
-        "id source.name file_name layout status rows added same differs updates refused facets joined oddities error detail "
-        "created_at finished_at"
-    )
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    joined = serializers.DictField(child=serializers.IntegerField())
+    oddities = serializers.DictField()
 
-    typed = {dict[str, dict[str, int]]: "facets", dict[str, int]: "joined", dict[str, Any]: "oddities"}
+    class Meta:
+        model = Import
+        fields = [
+            "id", "file_name", "layout", "status", "rows", "added", "same", "differs", "updates", "refused",
+            "error", "detail", "created_at", "finished_at",
+        ]  # fmt: skip
 
 
-class RefusalSerializer(ModelRowSerializer):
+class RefusalSerializer(RowSerializer):
     """One bad row, or one that differs from the record with its id: its place and the reason."""
 
-    row = ImportRefusal
-    shows = "where reason differs"
+    class Meta:
+        model = ImportRefusal
+        fields = ["where", "reason", "differs"]
 
 
 class UploadSerializer(serializers.Serializer[Any]):
@@ -92,14 +99,11 @@ class PreviewUploadSerializer(serializers.Serializer[Any]):
     mapping = serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING)
 
 
-class TablePreviewSerializer(DataclassSerializer):
+class TablePreviewSerializer(serializer_of(TablePreview)):  # type: ignore[misc]
     """What a table was recognised as: columns with their first values, mapping, and first records.
 
     `problem`: why the mapping does not fit the table.
     """
-
-    mirrors = TablePreview
-    shows = "layout found columns mapping records problem"
 
     columns = serializers.ListField(child=serializers.ListField())
     mapping = serializers.DictField(source="mapping.model_dump")

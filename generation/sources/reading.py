@@ -34,12 +34,11 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import array_items, object_items
 from generation.sources.importers.table_mapping import TableMapping
-from review.rules.shown_values import shown
+from review.rules.answers import Hidden
 from review.rules.text_files import open_text
 
 PREVIEW_SECONDS = 5  # of computing, until the next record
 _IMAGES_KNOWN = 100_000  # of one file, whose digests are remembered
-_SENT = "external_id title language language_confidence private where match references facets values size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ class TablePreview:
 
     layout: str
     found: str
-    columns: list[tuple[str, tuple[str, ...]]]
-    mapping: TableMapping
+    columns: Hidden[list[tuple[str, tuple[str, ...]]]]
+    mapping: Hidden[TableMapping]
     records: list[dict[str, Any]]
     problem: str = ""
 
@@ -239,4 +238,20 @@ class _Images:
                 return
             digests.append(digest)
         content = {**row.content, "images": digests} if digests else row.content
-        yield ["row", {**shown(row, _SENT), "content": content}]
+        yield [
+            "row",
+            {
+                "external_id": row.external_id,
+                "title": row.title,
+                "language": row.language,
+                "language_confidence": row.language_confidence,
+                "private": row.private,
+                "where": row.where,
+                "match": row.match,
+                "references": row.references,
+                "facets": row.facets,
+                "values": row.values,
+                "size": row.size,
+                "content": content,
+            },
+        ]

@@ -27,7 +27,6 @@ from generation.sources.own_tables import OwnTable
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.models import User
-from review.rules.shown_values import shown
 
 Status = Work.Status
 
@@ -70,7 +69,10 @@ def start_import(
         raise errors.WrongFile(f"{file_name or path.name}: {reason}{_format_hint(path, error)}") from error
     terms = {
         "format": format_name,
-        **shown(importer, "label licence citation restrictions"),
+        "label": importer.label,
+        "licence": importer.licence,
+        "citation": importer.citation,
+        "restrictions": importer.restrictions,
         "created_at": timezone.now(),
         **(table.terms if table else {}),
     }

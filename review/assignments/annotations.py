@@ -9,7 +9,7 @@ who imported it, from which tool and file. Nothing that a physician has written 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import IO, NamedTuple
+from typing import IO
 
 from django.utils.translation import gettext as _
 
@@ -35,7 +35,8 @@ from review.turns.checks import check_limits
 from review.turns.turn import requires_first_look
 
 
-class DraftOf(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DraftOf:
     """A draft that was stored, and whose it is."""
 
     case: int

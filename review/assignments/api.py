@@ -17,8 +17,7 @@ from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
-    DataclassSerializer,
-    ModelRowSerializer,
+    RowSerializer,
     ShownSpecSerializer,
     TokenSerializer,
     WithValues,
@@ -72,32 +71,36 @@ class SaveSerializer(TokenSerializer):
     revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
-class ReviewDraftSerializer(ModelRowSerializer):
+class ReviewDraftSerializer(RowSerializer):
     """The physician's draft for the current phase."""
-
-    row = Draft
-    shows = "revision answers saved_at"
 
     answers = AnswersSerializer()
 
+    class Meta:
+        model = Draft
+        fields = ["revision", "saved_at"]
 
-class ShownReviewSerializer(DataclassSerializer):
+
+class ShownReviewSerializer(RowSerializer):
     """A review that the physician may read now, without names. `own`: the physician wrote it."""
 
-    mirrors = Review
-    shows = "review=pk role phase verdict submitted_at"
-
+    review = serializers.IntegerField(source="pk")
     own = serializers.BooleanField()
     answers = AnswersSerializer()
 
+    class Meta:
+        model = Review
+        fields = ["role", "phase", "verdict", "submitted_at"]
 
-class HoldSerializer(ModelRowSerializer):
+
+class HoldSerializer(RowSerializer):
     """The state of an assignment: what to submit next (`phase`), under which token, until when."""
 
-    row = Assignment
-    shows = "id role phase hold token lease_until"
-
     id = serializers.CharField(source="public_id", read_only=True)
+
+    class Meta:
+        model = Assignment
+        fields = ["role", "phase", "hold", "token", "lease_until"]
 
 
 class WorkSerializer(HoldSerializer):
@@ -122,43 +125,48 @@ class LeaseSerializer(serializers.Serializer[Any]):
     lease_until = serializers.DateTimeField()
 
 
-class SavedSerializer(ModelRowSerializer):
+class SavedSerializer(RowSerializer):
     """A saved draft. Send its revision with the next save."""
 
-    row = Draft
-    shows = "revision saved_at"
+    class Meta:
+        model = Draft
+        fields = ["revision", "saved_at"]
 
 
-class SubmittedSerializer(DataclassSerializer):
+class SubmittedSerializer(RowSerializer):
     """The submitted review and the assignment's new state: another phase may follow, under its own
     token. `meaning`: of the signature: review, verification or adjudication.
     """
 
-    mirrors = Review
-    shows = "review=pk verdict signed_as meaning submitted_at"
-
+    review = serializers.IntegerField(source="pk")
     assignment = HoldSerializer()
 
+    class Meta:
+        model = Review
+        fields = ["verdict", "signed_as", "meaning", "submitted_at"]
 
-class CaseNameSerializer(ModelRowSerializer):
+
+class CaseNameSerializer(RowSerializer):
     """A case's id and title. Its state is not shown while it is open."""
-
-    row = Case
-    shows = "id benchmark title version"
 
     id = serializers.CharField(source="public_id", read_only=True)
 
+    class Meta:
+        model = Case
+        fields = ["benchmark", "title", "version"]
 
-class MyReviewSerializer(ModelRowSerializer):
+
+class MyReviewSerializer(RowSerializer):
     """One of your reviews. `outcome` is empty while the case is open."""
-
-    row = Review
-    shows = "id assignment case role phase verdict answers submitted_at meaning outcome"
 
     assignment = serializers.SerializerMethodField()
     case = CaseNameSerializer()
     outcome = serializers.SerializerMethodField()
     answers = AnswersSerializer()
+
+    class Meta:
+        model = Review
+        fields = ["id", "role", "phase", "verdict", "submitted_at", "meaning"]
 
     def get_assignment(self, review: Review) -> str:
         return AssignmentId().to_url(review.assignment_id)

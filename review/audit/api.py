@@ -11,40 +11,38 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.audit import acts, exports, verification
+from review.audit.exports import Exported
+from review.audit.verification import AuditFault
 from review.cases.api import EventSerializer
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.models import Audit, Event, PersonEvent
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
 
-class FaultSerializer(DataclassSerializer):
-    """One fault: where in which chain (`sequence` to `until`), and in which row.
-
-    `text` describes it in words.
-    """
-
-    mirrors = verification.AuditFault
-    text = serializers.CharField(source="__str__")
-
-
-class CheckSerializer(ModelRowSerializer):
+class CheckSerializer(RowSerializer):
     """One check of the trail: its progress and its result.
 
     `faults` are the first of `faults_count`.
     """
 
-    row = Audit
-    shows = "id asked_by.username asked_at seen_at ended_at total checked reviews unsealed sequence hash faults_count"
+    asked_by = serializers.CharField(source="asked_by.username", default=None, allow_null=True)
 
     faults = serializers.SerializerMethodField()
 
-    @extend_schema_field(FaultSerializer(many=True))
+    class Meta:
+        model = Audit
+        fields = [
+            "id", "asked_at", "seen_at", "ended_at", "total", "checked", "reviews", "unsealed", "sequence",
+            "hash", "faults_count",
+        ]  # fmt: skip
+
+    @extend_schema_field(serializer_of(AuditFault)(many=True))
     def get_faults(self, audit: Audit) -> Any:
-        return FaultSerializer(verification.faults(audit), many=True).data
+        return serializer_of(AuditFault)(verification.faults(audit), many=True).data
 
 
 class AuditSerializer(serializers.Serializer[Any]):
@@ -69,14 +67,19 @@ class AnchorQuery(serializers.Serializer[Any]):
 class AuditEventSerializer(EventSerializer):
     """One entry of the trail of all cases."""
 
-    shows = "case"
+    class Meta(EventSerializer.Meta):
+        fields = [*EventSerializer.Meta.fields, "case"]
 
 
-class ActSerializer(ModelRowSerializer):
+class ActSerializer(RowSerializer):
     """Something done to an account (`person`) or to the site; `data` says to what, and what changed."""
 
-    row = PersonEvent
-    shows = "sequence kind actor.username person.username at data previous hash"
+    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
+    person = serializers.CharField(source="person.username", default=None, allow_null=True)
+
+    class Meta:
+        model = PersonEvent
+        fields = ["sequence", "kind", "at", "data", "previous", "hash"]
 
 
 _DAYS = [MinValueValidator(acts.FIRST_DAY), MaxValueValidator(acts.LAST_DAY)]
@@ -104,16 +107,10 @@ class ChecksumQuery(serializers.Serializer[Any]):
     sha256 = serializers.RegexField(exports.CHECKSUM)
 
 
-class ExportedSerializer(DataclassSerializer):
-    """What the site wrote with this checksum, and when it first did."""
-
-    mirrors = exports.Exported
-
-
 class ChecksumSerializer(serializers.Serializer[Any]):
     """Whether the site wrote files with a checksum; null if it did not."""
 
-    exported = ExportedSerializer(allow_null=True)
+    exported = serializer_of(Exported)(allow_null=True)
 
 
 def _report(anchor: str | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from review.audit import accounts, acts, cases, chain_entries
 from review.audit.trail import ANCHOR, CHAIN_NAMES, CHECKPOINTS, EVENTS, OTHER_CHAIN, PERSON_EVENTS, anchor_of
 from review.common.waking import wake_after_commit
 from review.models import Audit, Case, Chained, ChainHead, Event, PersonEvent, Review, User
+from review.rules.answers import shown
 from review.rules.permissions import Can, require
 
 CHUNK = 1000  # rows in memory at a time
@@ -104,6 +105,11 @@ class AuditFault:
             return f"{_('case %(id)s') % {'id': self.case}}: {self.what.label}"
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
         return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
+
+    @property
+    @shown
+    def text(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)

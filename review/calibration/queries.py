@@ -12,6 +12,7 @@ from django.db.models import F, QuerySet
 
 from review import errors
 from review.models import Assignment, CalibrationItem, Case, Review, User
+from review.rules.answers import Hidden, shown
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, RubricAnswer, finding_decision
 from review.rules.state_machine import Ground, Phase, State, Verdict
@@ -40,14 +41,16 @@ class CalibrationStanding:
     """A physician's calibration in one benchmark: the last PASS_ITEMS scores, newest first."""
 
     benchmark: str
-    scores: tuple[CalibrationScore, ...]
+    scores: Hidden[tuple[CalibrationScore, ...]]
     needed: int  # number of items that must be answered
 
     @property
+    @shown
     def answered(self) -> int:
         return len(self.scores)
 
     @property
+    @shown
     def share(self) -> float | None:
         """The share of expected answers that were given; None before the first item."""
         asked = sum(score.asked for score in self.scores)
@@ -58,6 +61,7 @@ class CalibrationStanding:
         return None if self.share is None else 100 * self.share
 
     @property
+    @shown
     def passed(self) -> bool:
         return self.share is not None and len(self.scores) >= self.needed and self.share >= PASS_SHARE
 

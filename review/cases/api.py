@@ -13,8 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import annotation_formats, annotations, reassignment, retraction
-from review.assignments.annotation_formats import RefusedAnnotation
-from review.assignments.annotations import AnnotationImport, DraftOf
+from review.assignments.annotations import AnnotationImport
 from review.audit.trail import record_read
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
@@ -23,8 +22,7 @@ from review.common.api import NewestFirst, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
-    DataclassSerializer,
-    ModelRowSerializer,
+    RowSerializer,
     SpecSerializer,
     WithValues,
 )
@@ -37,33 +35,37 @@ from review.turns.turn import readable_reviews
 STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
 
-class CaseSerializer(ModelRowSerializer):
+class CaseSerializer(RowSerializer):
     """A case with its state.
 
     `status`: the state, or `not-sampled` for a case not sampled for review.
     """
 
-    row = Case
-    shows = (
-        "id benchmark kind lineage version title language specialty simulated priority state status ground opened_at "
-        "closed_at"
-    )
-
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
+    class Meta:
+        model = Case
+        fields = [
+            "id", "benchmark", "kind", "lineage", "version", "title", "language", "specialty", "simulated",
+            "priority", "state", "ground", "opened_at", "closed_at",
+        ]  # fmt: skip
 
-class HolderSerializer(ModelRowSerializer):
+
+class HolderSerializer(RowSerializer):
     """Who holds which role. The token is known only to the holder."""
 
-    row = Assignment
-    shows = "id role phase hold physician.username reserved_for.username lease_until"
+    physician = serializers.CharField(source="physician.username", default=None, allow_null=True)
+    reserved_for = serializers.CharField(source="reserved_for.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Assignment
+        fields = ["id", "role", "phase", "hold", "lease_until"]
 
 
-class ReviewSerializer(ModelRowSerializer):
+class ReviewSerializer(RowSerializer):
     """What a physician submitted."""
 
-    row = Review
-    shows = "id role phase physician.username verdict inadequate answers submitted_at signed_as meaning guideline"
+    physician = serializers.CharField(source="physician.username")
 
     guideline = serializers.IntegerField(
         source="guideline.version",
@@ -73,26 +75,34 @@ class ReviewSerializer(ModelRowSerializer):
     )
     answers = AnswersSerializer()
 
+    class Meta:
+        model = Review
+        fields = ["id", "role", "phase", "verdict", "inadequate", "submitted_at", "signed_as", "meaning"]
 
-class EventSerializer(ModelRowSerializer):
+
+class EventSerializer(RowSerializer):
     """One audit event.
 
     `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain.
     """
 
-    row = Event
-    shows = "sequence kind actor.username at data hash"
+    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
 
     data = serializers.DictField()  # type: ignore[assignment]
 
+    class Meta:
+        model = Event
+        fields = ["sequence", "kind", "at", "hash"]
 
-class CaseVersionSerializer(ModelRowSerializer):
+
+class CaseVersionSerializer(RowSerializer):
     """One version of the same sample."""
 
-    row = Case
-    shows = "id version state"
-
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
+
+    class Meta:
+        model = Case
+        fields = ["id", "version", "state"]
 
 
 class WholeCaseSerializer(CaseSerializer):
@@ -195,25 +205,6 @@ class AnnotationsSerializer(serializers.Serializer[Any]):
     )
 
 
-class DraftOfSerializer(DataclassSerializer):
-    """A draft that was stored."""
-
-    mirrors = DraftOf
-    shows = "case account"
-
-
-class RefusedAnnotationSerializer(DataclassSerializer):
-    """An annotation that was not imported, and why."""
-
-    mirrors = RefusedAnnotation
-
-
-class AnnotationImportSerializer(DataclassSerializer):
-    """The drafts stored, and the annotations refused."""
-
-    mirrors = AnnotationImport
-
-
 @extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
 class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     """Cases, newest first."""
@@ -234,7 +225,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         """The questions about waiting cases as files for Label Studio or Argilla."""
         return {"files": annotations.task_files(query["tool"], query["benchmark"], actor=signed_in_account(request))}
 
-    @answers(AnnotationImportSerializer, body=AnnotationsSerializer)
+    @answers(AnnotationImport, body=AnnotationsSerializer)
     @action(detail=False, methods=["post"], parser_classes=[MultiPartParser])
     def annotations(self, request: Request, body: Body) -> Any:
         """Store annotations of another tool as drafts of the physicians who made them.

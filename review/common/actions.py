@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from review.common.api import validated_body, validated_query
+from review.common.serializers import serializer_of
 
-Shape = type[Serializer[Any]]
+Shape = Any  # a class: a serializer, or an answer (`review.rules.answers`)
 Method = Callable[..., Any]
 Decorator = Callable[[Method], Any]  # of a method, which DRF gives further attributes
 Body = dict[str, Any]
@@ -21,8 +22,8 @@ Body = dict[str, Any]
 def answers(
     shape: Shape | None = None,
     *,
-    body: Shape | None = None,
-    query: Shape | None = None,
+    body: type[Serializer[Any]] | None = None,
+    query: type[Serializer[Any]] | None = None,
     many: bool = False,
     status: int = 200,
     **schema: Any,
@@ -34,6 +35,7 @@ def answers(
     """
     responses: Any = {204: None}
     if shape:
+        shape = shape if issubclass(shape, Serializer) else serializer_of(shape)
         responses = {status: shape(many=True) if many else shape}
     documented = extend_schema(request=body, responses=responses, **({"parameters": [query]} if query else {}) | schema)
 
@@ -53,7 +55,9 @@ def answers(
     return decorate
 
 
-def acts(shape: Shape | None = None, body: Shape | None = None, *, status: int = 200, **options: Any) -> Decorator:
+def acts(
+    shape: Shape | None = None, body: type[Serializer[Any]] | None = None, *, status: int = 200, **options: Any
+) -> Decorator:
     """Make a method of a view set a POST action on one row. `options`: of DRF's `action`."""
     made = action(detail=True, methods=["post"], **options)
     return lambda method: answers(shape, body=body, status=status)(made(method))

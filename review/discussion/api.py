@@ -15,7 +15,7 @@ from review.cases import queries
 from review.common.actions import Body, answers
 from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer, TypedSerializer
+from review.common.serializers import RowSerializer
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules import limits
@@ -36,11 +36,14 @@ class GuidelineInForceSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True, default=None)
 
 
-class GuidelineVersionSerializer(ModelRowSerializer):
+class GuidelineVersionSerializer(RowSerializer):
     """One version of a guideline."""
 
-    row = Guideline
-    shows = "version text author.username at"
+    author = serializers.CharField(source="author.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Guideline
+        fields = ["version", "text", "at"]
 
 
 class WriteGuidelineSerializer(serializers.Serializer[Any]):
@@ -99,20 +102,28 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         return guidelines.write_guideline(signed_in_account(request), benchmark=name, stage=state, **body)
 
 
-class AnchorSerializer(TypedSerializer):
+class AnchorSerializer(serializers.Serializer[Any]):
     """The passage that a remark is about. `source`: of the text before it was changed."""
 
-    typed = {int: "block turn start end", str: "quote"}
+    block = serializers.IntegerField()
+    turn = serializers.IntegerField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    quote = serializers.CharField()
+
     source = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 
-class RemarkSerializer(ModelRowSerializer):
+class RemarkSerializer(RowSerializer):
     """A line of the discussion, perhaps about a passage."""
 
-    row = Remark
-    shows = "id author.username text anchor at"
+    author = serializers.CharField(source="author.username")
 
     anchor = AnchorSerializer(allow_null=True)
+
+    class Meta:
+        model = Remark
+        fields = ["id", "text", "at"]
 
 
 class SayRemarkSerializer(serializers.Serializer[Any]):

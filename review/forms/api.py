@@ -14,7 +14,7 @@ from review import errors
 from review.common.actions import Body, answers
 from review.common.api import HasRight, NewestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.forms import queries, services
 from review.forms.design import Design, FormFault, design_from_json, design_to_json, unknown_names
 from review.labels import translate
@@ -22,20 +22,26 @@ from review.models import ReviewForm
 from review.rules.permissions import Can
 
 
-class FormInForceSerializer(TypedSerializer):
+class FormInForceSerializer(serializers.Serializer[Any]):
     """A benchmark's review form in effect. `version` 0: none was published, and `design` is that of
     its folder. `locked`: the questions that cannot be removed, and why.
     """
 
-    typed = {str: "benchmark", int: "version", dict[str, str]: "locked"}
+    benchmark = serializers.CharField()
+    version = serializers.IntegerField()
+    locked = serializers.DictField(child=serializers.CharField())
+
     design = serializers.JSONField()
 
 
-class FormVersionSerializer(ModelRowSerializer):
+class FormVersionSerializer(RowSerializer):
     """One version of a review form. `design` null: back to the form of the benchmark's folder."""
 
-    row = ReviewForm
-    shows = "version design note author.username at"
+    author = serializers.CharField(source="author.username")
+
+    class Meta:
+        model = ReviewForm
+        fields = ["version", "design", "note", "at"]
 
 
 class PublishFormSerializer(serializers.Serializer[Any]):
@@ -48,18 +54,10 @@ class PublishFormSerializer(serializers.Serializer[Any]):
     base = serializers.IntegerField(min_value=0, required=False)
 
 
-class FormFaultSerializer(DataclassSerializer):
-    """A fault that prevents the publication of a form. `field`: `question.<n>.<part>`, `policy.<setting>`,
-    `share` or `form`.
-    """
-
-    mirrors = FormFault
-
-
 class CheckedFormSerializer(serializers.Serializer[Any]):
     """All faults of a form; empty if it can be published."""
 
-    faults = FormFaultSerializer(many=True)
+    faults = serializer_of(FormFault)(many=True)
 
 
 class CheckFormSerializer(serializers.Serializer[Any]):

@@ -19,24 +19,29 @@ from review.calibration.queries import CalibrationStanding
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
+from review.common.serializers import (
+    RowSerializer,
+    WithValues,
+    serializer_of,
+)
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.anonymise import anonymise
 from review.people.invitations import Invitation
-from review.people.roster import RosterRefusal, RosterRow
+from review.people.roster import ImportedPerson, RosterRefusal
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
 
-class MeSerializer(ModelRowSerializer):
+class MeSerializer(RowSerializer):
     """Your account. `can`: what its role allows."""
-
-    row = User
-    shows = "username name role can institution hospital specialty languages"
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
+
+    class Meta:
+        model = User
+        fields = ["username", "role", "institution", "hospital", "specialty", "languages"]
 
 
 class Me(APIView):
@@ -95,17 +100,6 @@ class PasswordSerializer(serializers.Serializer[Any]):
     password = _password()
 
 
-class InvitationSerializer(DataclassSerializer):
-    """An invitation. The link is shown only here; with it, the person sets the password, once.
-    `emailed`: the person was sent the link, and `link` is empty.
-    """
-
-    mirrors = Invitation
-    shows = "username=user.username emailed link expires_at"
-
-    expires_at = serializers.DateTimeField()
-
-
 class RosterSerializer(serializers.Serializer[Any]):
     """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only
     show what would happen.
@@ -116,29 +110,14 @@ class RosterSerializer(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField(default=False)
 
 
-class ImportedPersonSerializer(DataclassSerializer):
-    """The account of one row. `link`: of the invitation; absent in a dry run, empty if it was e-mailed."""
-
-    mirrors = RosterRow
-    shows = roster.PERSON
-
-    typed = {str: "name", list[str]: "languages"}
-    link = serializers.CharField(required=False)
-    emailed = serializers.BooleanField(required=False)
-
-
-class RosterRefusalSerializer(DataclassSerializer):
-    """Why a row was refused. Row 1 is the header; row 0 is the file as a whole."""
-
-    mirrors = RosterRefusal
-
-
-class ImportedSerializer(TypedSerializer):
+class ImportedSerializer(serializers.Serializer[Any]):
     """What an import did, or would do. With one refusal no account is created."""
 
-    typed = {str: "file", int: "added"}
-    people = ImportedPersonSerializer(many=True)
-    refusals = RosterRefusalSerializer(many=True)
+    file = serializers.CharField()
+    added = serializers.IntegerField()
+
+    people = serializer_of(ImportedPerson)(many=True)
+    refusals = serializer_of(RosterRefusal)(many=True)
 
 
 class ActiveSerializer(serializers.Serializer[Any]):
@@ -147,22 +126,16 @@ class ActiveSerializer(serializers.Serializer[Any]):
     active = serializers.BooleanField()
 
 
-class PersonEventSerializer(ModelRowSerializer):
+class PersonEventSerializer(RowSerializer):
     """A change to an account."""
 
-    row = PersonEvent
-    shows = "kind actor.username at"
+    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
 
     data = serializers.DictField()  # type: ignore[assignment]
 
-
-class StandingSerializer(DataclassSerializer):
-    """A physician's calibration in one benchmark: the last items, and the share of expected answers
-    given.
-    """
-
-    mirrors = CalibrationStanding
-    shows = "benchmark answered needed share passed"
+    class Meta:
+        model = PersonEvent
+        fields = ["kind", "at"]
 
 
 class WholePersonSerializer(PersonSerializer):
@@ -170,7 +143,7 @@ class WholePersonSerializer(PersonSerializer):
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
     given_back = serializers.IntegerField(help_text="Cases returned or declined in the last hour.")
-    calibration = StandingSerializer(many=True)
+    calibration = serializer_of(CalibrationStanding)(many=True)
     trail = PersonEventSerializer(many=True)
 
     class Meta(PersonSerializer.Meta):
@@ -214,7 +187,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
         return Response(roster.import_report(parsed, invitations.invitations_as_json(sent)))
 
-    @acts(InvitationSerializer)
+    @acts(Invitation)
     def invite(self, request: Request, pk: int) -> Any:
         """Create an invitation for an account without a password. It replaces the previous one. 409
         if there is a password.

@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 from review.common import csv_text
 from review.common.notifications import language_of
 from review.models import User
+from review.rules.answers import Hidden, shown
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +54,12 @@ def invitation_link(user: User, site: str = "") -> str:
 class Invitation:
     """A new invitation. `link` is empty if it was e-mailed, as then only its owner needs it."""
 
-    user: User
+    user: Hidden[User]
     link: str
     emailed: bool = False
 
     @property
+    @shown
     def expires_at(self) -> datetime | None:
         return expires_at(self.user)
 
@@ -69,6 +71,11 @@ class Invitation:
         subject, text = _email(self.user, self.link)
         fields = urlencode({"subject": subject, "body": text}, quote_via=quote)
         return f"mailto:{quote(self.user.email, safe='@')}?{fields}"
+
+    @property
+    @shown
+    def username(self) -> str:
+        return self.user.username
 
 
 def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:

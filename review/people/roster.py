@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
@@ -16,7 +16,6 @@ from review.models import User
 from review.models.people import split_list
 from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
-from review.rules.shown_values import shown
 from review.rules.text import is_storable
 from review.rules.text_files import CSVTable, TwiceNamed, decoded, yes_or_no
 
@@ -53,10 +52,24 @@ class RosterRow:
     user: User
 
 
-PERSON = (
-    "row username=user.username role=user.role specialties=user.specialties languages=user.languages "
-    "institution=user.institution hospital=user.hospital email=user.email senior=user.senior"
-)
+class ImportedPerson(TypedDict):
+    """The account of one row.
+
+    `link`: of the invitation; absent in a dry run, empty if it was e-mailed.
+    """
+
+    row: int
+    username: str
+    name: str
+    role: str
+    specialties: list[str]
+    languages: list[str]
+    institution: str
+    hospital: str
+    email: str
+    senior: bool
+    link: NotRequired[str]
+    emailed: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +227,31 @@ def conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
         earlier |= {name: entry.row, **({email: entry.row} if email else {})}
 
 
+def _imported(entry: RosterRow, invitation: Mapping[str, Any]) -> ImportedPerson:
+    user = entry.user
+    person: ImportedPerson = {
+        "row": entry.row,
+        "username": user.username,
+        "name": str(user),
+        "role": user.role,
+        "specialties": user.specialties,
+        "languages": user.languages,
+        "institution": user.institution,
+        "hospital": user.hospital,
+        "email": user.email,
+        "senior": user.senior,
+    }
+    if invitation:
+        person["link"] = invitation["link"]
+        person["emailed"] = invitation["emailed"]
+    return person
+
+
 def import_report(roster: Roster, invitations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The result of an import as JSON-serializable data; of a dry run if `invitations` is empty.
 
     invitations: username -> data of the invitation (`invitations.invitations_as_json`).
     """
-    people = [
-        {**shown(entry, PERSON), "name": str(entry.user), **invitations.get(entry.user.username, {})}
-        for entry in roster.entries
-    ]
+    people = [_imported(entry, invitations.get(entry.user.username, {})) for entry in roster.entries]
     refusals = [asdict(refusal) for refusal in roster.refusals]
     return {"file": roster.file, "added": len(invitations), "people": people, "refusals": refusals}

@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.db.models import Count, Max, Q, QuerySet
@@ -28,6 +28,7 @@ from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.quality.scales import Scale, merged, offered_answers
+from review.rules.answers import Hidden, Shown, shown
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.consolidation import added_wordings, same_wordings
 from review.rules.questions import RETAINED_VALUES, Form
@@ -102,8 +103,8 @@ class AgreementTable:
     """The requested lines, and the benchmarks and tasks that can be requested."""
 
     lines: tuple[AgreementLine, ...]
-    benchmarks: tuple[str, ...]
-    tasks: tuple[str, ...]
+    benchmarks: Hidden[tuple[str, ...]]
+    tasks: Hidden[tuple[str, ...]]
 
 
 def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> AgreementTable:
@@ -266,6 +267,7 @@ class Share:
     whole: int
 
     @property
+    @shown
     def value(self) -> float | None:
         return self.part / self.whole if self.whole else None
 
@@ -311,7 +313,7 @@ class PhysicianFigures:
     calibrated: int
     repeat_verdicts: Share
     repeat_answers: Share
-    dots: tuple[Dot, ...]
+    dots: Annotated[tuple[Dot, ...], Shown("speed")]
     weeks: tuple[Week, ...]
 
     @property

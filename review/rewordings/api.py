@@ -11,7 +11,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import RowSerializer, serializer_of
 from review.models import Rewording
 from review.models.public_ids import CaseId
 from review.rewordings import queries, services
@@ -19,32 +19,26 @@ from review.rewordings.queries import RewordedRubric
 from review.rules.permissions import Can
 
 
-class RewordedRubricSerializer(DataclassSerializer):
-    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it
-    was added; `after`: empty if it was left out; `note`: the second reviewer's.
-    """
-
-    mirrors = RewordedRubric
-    shows = "key tags before after note"
-
-
-class RewordingSerializer(ModelRowSerializer):
+class RewordingSerializer(RowSerializer):
     """Rubrics that the second reviewer approves in another wording. You may object until `due_at`;
     then it is approved.
     """
 
-    row = Rewording
-    shows = "id case title=case.title asked_at due_at rubrics"
+    title = serializers.CharField(source="case.title")
 
     case = serializers.SerializerMethodField()
     rubrics = serializers.SerializerMethodField()
 
+    class Meta:
+        model = Rewording
+        fields = ["id", "asked_at", "due_at"]
+
     def get_case(self, rewording: Rewording) -> str:
         return CaseId().to_url(rewording.case_id)
 
-    @extend_schema_field(RewordedRubricSerializer(many=True))
+    @extend_schema_field(serializer_of(RewordedRubric)(many=True))
     def get_rubrics(self, rewording: Rewording) -> Any:
-        return RewordedRubricSerializer(queries.reworded_rubrics(rewording), many=True).data
+        return serializer_of(RewordedRubric)(queries.reworded_rubrics(rewording), many=True).data
 
 
 class ObjectSerializer(serializers.Serializer[Any]):

@@ -10,6 +10,7 @@ from review import errors
 from review.access import visibility
 from review.models import Rewording, User
 from review.rules import consolidation
+from review.rules.answers import Hidden
 from review.rules.case_spec import answers_from_json
 from review.rules.consolidation import SettledRubric
 from review.rules.diffing import Span, diff_words
@@ -31,7 +32,7 @@ class RewordedRubric:
     before: str
     after: str
     note: str
-    spans: tuple[Span, ...]
+    spans: Hidden[tuple[Span, ...]]
 
 
 def pending() -> QuerySet[Rewording]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeVar
 
 from review.rules import limits
+from review.rules.answers import Recent
 from review.rules.text import character_edges, find_words, widened
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class Turn:
 
     speaker: str
     text: str
-    mark: str = ""
+    mark: Recent[str] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +185,8 @@ class TrapTerm:
     code: str
     name: str
     definition: str = ""
-    evidence: tuple[str, ...] = ()
-    levels: tuple[str, ...] = ()
+    evidence: Recent[tuple[str, ...]] = ()
+    levels: Recent[tuple[str, ...]] = ()
 
 
 Block = Text | Dialogue | Diff | Table | Image | Images | Points
@@ -249,7 +250,7 @@ class HighlightLabel:
 
     value: str
     label: str
-    first_look: bool = False
+    first_look: Recent[bool] = False
 
 
 HighlightFault = Literal["highlight-misplaced", "unknown-value", "highlight-duplicate", "too-many"]
@@ -319,9 +320,9 @@ class Choice:
     label: str
     blocks: bool = False
     inadequate: bool = False
-    evidence: bool = False
+    evidence: Recent[bool] = False
     evidence_kinds: tuple[str, ...] = ()
-    ends: bool = False
+    ends: Recent[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +348,7 @@ class Question:
     label: str
     help: str
     choices: tuple[Choice, ...]
-    first_look: bool = False
+    first_look: Recent[bool] = False
     asks: str = ""
     kind: str = "choice"
     required: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from evaluation.numbers.late import pl
 from evaluation.numbers.rules import UNDECIDED, VOIDS
 from evaluation.panel import Rule
 from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
+from review.rules.answers import Shown
 
 SEVERAL = 3  # judges from which on there are figures for all of them together
 ALIKE, DIFFERS = "alike", "differs"  # `JudgeAgreement.cache`
@@ -55,7 +57,7 @@ class PanelReport:
     many of them they gave.
     """
 
-    rule: str
+    rule: Annotated[str, Shown("panel")]
     judges: tuple[str, ...]
     judgments: int
     pairs: tuple[JudgeAgreement, ...]

@@ -15,6 +15,7 @@ from evaluation.numbers.frame import Frame, as_array, votes_in_scope
 from evaluation.numbers.late import pl
 from evaluation.protocol import Protocol
 from evaluation.statistics.comparisons import difference_of_differences
+from review.rules.answers import shown
 
 Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
 
@@ -59,6 +60,7 @@ class Preference:
     high: float | None = None
 
     @property
+    @shown
     def difference(self) -> float:
         return self.own - self.others
 

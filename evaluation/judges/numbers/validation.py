@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, label_agreement
 from evaluation.statistics.two_phase import two_phase_table
 from evaluation.statistics.validation import JudgeQuality, judge_quality
+from review.rules.answers import Hidden, Shown, shown
 
 Floats = NDArray[np.float64]
 MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"  # physicians' answers
@@ -81,11 +83,11 @@ class ValidationReport:
     `comparisons`: the planned pairs of models, raw and corrected.
     """
 
-    rate: Rate
+    rate: Hidden[Rate]
     drawn: int
     closed: int
     third: int
-    simulated: bool
+    simulated: Annotated[bool, Shown("simulated_physicians")]
     seed: int
     created_at: datetime
     models: tuple[ModelValidation, ...]
@@ -94,8 +96,14 @@ class ValidationReport:
     comparisons: tuple[CorrectedComparison, ...] = ()
 
     @property
+    @shown
     def complete(self) -> bool:
         return self.closed == self.drawn
+
+    @property
+    @Shown("rate")
+    def rate_name(self) -> str:
+        return self.rate.name
 
 
 def physician_verdict(

@@ -9,13 +9,9 @@ from evaluation.judges.numbers.families import Counts, Member, SelfPreference, r
 from evaluation.judges.numbers.validation import ValidationReport
 from evaluation.judges.numbers.variance import ModelVariance
 from evaluation.statistics.intervals import RateInterval
-from review.rules.shown_values import shown
+from review.rules.answers import shown_values
 
 SIMULATED_NOTICE = "Simulated reviewers: not evidence."
-
-
-INTERVAL = "value low high method"
-VALIDATION = "rate=rate.name drawn closed third complete not_drawn seed simulated_physicians=simulated"
 
 
 def panel(report: PanelReport) -> dict[str, Any]:
@@ -49,7 +45,7 @@ def preference(result: SelfPreference, tested: Iterable[Member], judged: Counts)
 def validation(report: ValidationReport) -> dict[str, Any]:
     """The judge against physicians."""
     return {
-        **shown(report, VALIDATION),
+        **shown_values(report),
         "created_at": report.created_at.isoformat(),
         **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
         "models": [_with_rates(model) for model in report.models],
@@ -61,7 +57,7 @@ def validation(report: ValidationReport) -> dict[str, Any]:
 def _with_rates(item: Any) -> Any:
     """The item as JSON; of a rate with its interval, what the interval is based on is left out."""
     if isinstance(item, RateInterval):
-        return shown(item, INTERVAL)
+        return shown_values(item)
     if isinstance(item, tuple):
         return [_with_rates(each) for each in item]
     return {each.name: _with_rates(getattr(item, each.name)) for each in fields(item)} if is_dataclass(item) else item

@@ -16,12 +16,6 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
-
-PROGRESS = (
-    "responses=responses.total responses_done=responses.done judgments=rubrics_total judged=judgments.done "
-    "calls=responses.calls cost=responses.cost"
-)
 
 
 class Command(StepCommand):
@@ -41,7 +35,13 @@ class Command(StepCommand):
         return {
             "run": run.pk,
             "models": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
-            **shown(progress, PROGRESS),
-            **shown(run, "status paused=paused_detail"),
+            "responses": progress.responses.total,
+            "responses_done": progress.responses.done,
+            "judgments": progress.rubrics_total,
+            "judged": progress.judgments.done,
+            "calls": progress.responses.calls,
+            "cost": progress.responses.cost,
+            "status": run.status,
+            "paused": run.paused_detail,
             "failed": queries.count_not_done(run) if options["wait"] else paused_exit_code(run),
         }

@@ -20,10 +20,8 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 POLICIES, BUDGET = ("policies", "policy_samples"), ("budget_money", "budget_calls")
-PROGRESS = "judged=policies.done texts=policies.total calls=policies.calls cost=policies.cost"
 
 
 class Command(StepCommand):
@@ -60,7 +58,15 @@ class Command(StepCommand):
             progress = progress_of(self, RUNS, run, wait=options["wait"])
             run = RUNS.get(run.pk)
             if run.status != Run.Status.FINISHED:
-                state = shown(run, "status paused=paused_detail")
-                return {"run": run.pk, **shown(progress, PROGRESS), **state, "failed": paused_exit_code(run)}
+                state = {"status": run.status, "paused": run.paused_detail}
+                return {
+                    "run": run.pk,
+                    "judged": progress.policies.done,
+                    "texts": progress.policies.total,
+                    "calls": progress.policies.calls,
+                    "cost": progress.policies.cost,
+                    **state,
+                    "failed": paused_exit_code(run),
+                }
         found = queries.claims_of_run(run)
         return {**found.as_json(), "failed": found.failed}

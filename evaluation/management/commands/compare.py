@@ -4,8 +4,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.interchange import comparing
-from evaluation.interchange.api import ComparedRunsSerializer
+from evaluation.interchange.comparing import RunComparison
 from evaluation.runs.kind import RUNS
+from review.common.serializers import serializer_of
 from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR
 
@@ -21,4 +22,4 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         comparison = comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]), OPERATOR)
-        return dict(ComparedRunsSerializer(comparison).data)
+        return dict(serializer_of(RunComparison)(comparison).data)

@@ -17,12 +17,6 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
-
-PROGRESS = (
-    "responses=responses.total responses_done=responses.done responses_failed=responses.failed judgments=judgments.total "
-    "judged=judgments.done unjudged=judgments.failed votes=votes.total calls=responses.calls cost=responses.cost"
-)
 
 
 class Command(StepCommand):
@@ -48,8 +42,17 @@ class Command(StepCommand):
         return {
             "run": run.pk,
             "release": str(run.release),
-            **shown(progress, PROGRESS),
+            "responses": progress.responses.total,
+            "responses_done": progress.responses.done,
+            "responses_failed": progress.responses.failed,
+            "judgments": progress.judgments.total,
+            "judged": progress.judgments.done,
+            "unjudged": progress.judgments.failed,
+            "votes": progress.votes.total,
+            "calls": progress.responses.calls,
+            "cost": progress.responses.cost,
             "simulated": queries.is_simulated(run),
-            **shown(run, "status paused=paused_detail"),
+            "status": run.status,
+            "paused": run.paused_detail,
             "failed": queries.count_not_done(run) if options["wait"] else paused_exit_code(run),
         }

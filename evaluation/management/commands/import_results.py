@@ -9,7 +9,6 @@ from evaluation.interchange import importing, rows
 from generation.management.command_line import add_settings, given_settings
 from generation.releases import queries as releases_queries
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -42,7 +41,12 @@ class Command(StepCommand):
             "models": list(result.run.tested.order_by("pk").values_list("endpoint__name", flat=True))
             if result.run
             else [],
-            **shown(result, "rows added known refused without_verdict remarks"),
-            "refusals": [shown(refusal, "where reason") for refusal in result.refusals],
+            "rows": result.rows,
+            "added": result.added,
+            "known": result.known,
+            "refused": result.refused,
+            "without_verdict": result.without_verdict,
+            "remarks": result.remarks,
+            "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in result.refusals],
             "failed": int(result.run is None),
         }

@@ -9,7 +9,6 @@ from evaluation.runs import leaving, queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -36,5 +35,15 @@ class Command(StepCommand):
             "run": run.pk,
             "status": run.status,
             "left_out": [each.endpoint.name for each in queries.left_out(run)],
-            "models": [shown(each, "model=name role done open failed not_asked") for each in queries.model_states(run)],
+            "models": [
+                {
+                    "model": each.name,
+                    "role": each.role,
+                    "done": each.done,
+                    "open": each.open,
+                    "failed": each.failed,
+                    "not_asked": each.not_asked,
+                }
+                for each in queries.model_states(run)
+            ],
         }

@@ -17,7 +17,6 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -39,7 +38,10 @@ class Command(StepCommand):
             "run": run.pk,
             "release": str(run.release),
             "differences": list(repeat.differences),
-            **shown(progress, "responses=responses.total responses_done=responses.done judged=judgments.done"),
-            **shown(run, "status paused=paused_detail"),
+            "responses": progress.responses.total,
+            "responses_done": progress.responses.done,
+            "judged": progress.judgments.done,
+            "status": run.status,
+            "paused": run.paused_detail,
             "failed": paused_exit_code(run),
         }

@@ -6,7 +6,6 @@ from typing import Any
 from evaluation.judges import services
 from generation.management.command_line import add_settings, given_settings
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -19,6 +18,8 @@ class Command(StepCommand):
     def step(self, **options: Any) -> dict[str, Any]:
         validation = services.start_validation(options["run"], **given_settings(options, services.ValidationSettings))
         return {
-            **shown(validation, "run=run_id validation=pk seed"),
+            "run": validation.run_id,
+            "validation": validation.pk,
+            "seed": validation.seed,
             "drawn": validation.items.count(),
         }

@@ -6,7 +6,16 @@ from typing import Any
 from generation.outcomes import attempts
 from generation.recipes import registry
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
+
+
+def _counts(row: attempts.Attempts) -> dict[str, Any]:
+    return {
+        "decided": row.decided,
+        "approved": row.approved,
+        "first": row.first,
+        "first_approved": row.first_approved,
+        "mean_attempts": row.mean,
+    }
 
 
 class Command(StepCommand):
@@ -23,7 +32,7 @@ class Command(StepCommand):
         by = attempts.grouping(options["by"] or ())
         return {
             "attempts": [
-                {**dict(zip(by, row.key, strict=True)), **shown(row, f"{attempts.SHOWN} mean_attempts=mean")}
+                {**dict(zip(by, row.key, strict=True)), **_counts(row)}
                 for row in attempts.attempts(options["benchmark"], by)
             ]
         }

@@ -7,7 +7,6 @@ from generation.models import ImportStatus
 from generation.sources import queries
 from generation.sources import services as sources_services
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -19,6 +18,11 @@ class Command(StepCommand):
     def step(self, **options: Any) -> dict[str, Any]:
         if options["number"] is not None:
             run = sources_services.cancel_import(options["number"])
-            return shown(run, "import=pk status rows added")
+            return {"import": run.pk, "status": run.status, "rows": run.rows, "added": run.added}
         unfinished = queries.imports().filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-        return {"imports": [shown(run, "import=pk status source.name file=file_name") for run in unfinished]}
+        return {
+            "imports": [
+                {"import": run.pk, "status": run.status, "source": run.source.name, "file": run.file_name}
+                for run in unfinished
+            ]
+        }

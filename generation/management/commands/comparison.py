@@ -5,9 +5,13 @@ from typing import Any
 
 from generation.comparisons import queries
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
+from review.rules.answers import shown_values
 
-ARM = "arm=batch.arm batch=batch.pk prompts=batch.prompts samples approved approved_at_once=at_once stopped calls cost"
+
+def _arm(arm: queries.Arm) -> dict[str, Any]:
+    values = shown_values(arm)
+    del values["failed"]
+    return {"approved_at_once": values.pop("at_once"), **values}
 
 
 class Command(StepCommand):
@@ -22,6 +26,8 @@ class Command(StepCommand):
         return {
             "comparison": comparison.pk,
             "records": queries.paired_drafts(comparison).values("record").distinct().count(),
-            "arms": [shown(arm, ARM) for arm in result.arms],
-            **shown(result, "only_a only_b chance"),
+            "arms": [_arm(arm) for arm in result.arms],
+            "only_a": result.only_a,
+            "only_b": result.only_b,
+            "chance": result.chance,
         }

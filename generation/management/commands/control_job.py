@@ -15,7 +15,6 @@ from generation.jobs.settings import Declared, JobLimits, declared
 from generation.management.command_line import number
 from generation.trials import checking
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 from review.rules.text import whole_number
 
 ACTIONS: dict[str, Callable[[int], object]] = {
@@ -77,8 +76,15 @@ class Command(StepCommand):
             result = ACTIONS[action](kind.get(pk).pk)
         job = kind.get(pk)
         return {
-            **shown(job, "job=name status paused=paused_detail"),
+            "job": job.name,
+            "status": job.status,
+            "paused": job.paused_detail,
             "advice": life_cycle.advice(job),
-            **shown(job, "calls cost budget=budget_money budget_calls priority most_lanes"),
+            "calls": job.calls,
+            "cost": job.cost,
+            "budget": job.budget_money,
+            "budget_calls": job.budget_calls,
+            "priority": job.priority,
+            "most_lanes": job.most_lanes,
             "again": result if isinstance(result, int) else 0,
         }

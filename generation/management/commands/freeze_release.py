@@ -14,12 +14,7 @@ from generation.releases import services as releases_services
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
 from review.management.step_command import StepCommand, readable
-from review.rules.shown_values import shown
 
-FROZEN = (
-    "release=name version benchmark samples=samples_count held_out=held_out_count statuses rubrics=rubrics_count counts "
-    "excluded simulated sha256 held_out_sha256"
-)
 LARGEST_CARD = 200_000  # bytes
 
 
@@ -71,4 +66,18 @@ class Command(StepCommand):
             return preview
         for key, value in preview.items() if not options["json"] else ():
             self.stdout.write(f"{key}: {readable(value)}")
-        return shown(releases_services.freeze_release(options["name"], **choice, card=card), FROZEN)
+        release = releases_services.freeze_release(options["name"], **choice, card=card)
+        return {
+            "release": release.name,
+            "version": release.version,
+            "benchmark": release.benchmark,
+            "samples": release.samples_count,
+            "held_out": release.held_out_count,
+            "statuses": release.statuses,
+            "rubrics": release.rubrics_count,
+            "counts": release.counts,
+            "excluded": release.excluded,
+            "simulated": release.simulated,
+            "sha256": release.sha256,
+            "held_out_sha256": release.held_out_sha256,
+        }

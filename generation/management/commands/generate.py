@@ -27,7 +27,6 @@ from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -55,16 +54,23 @@ class Command(StepCommand):
         progress = progress_of(self, BATCHES, batch, wait=wait)
         return {
             "batch": batch.pk,
-            **shown(progress, "drafts=total done dropped open calls cost"),
+            "drafts": progress.total,
+            "done": progress.done,
+            "dropped": progress.dropped,
+            "open": progress.open,
+            "calls": progress.calls,
+            "cost": progress.cost,
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
-            **shown(batch, "draw preset"),
+            "draw": batch.draw,
+            "preset": batch.preset,
             "plan": batch.plan.get("name", ""),
             "changed": {name: batch.settings[name] for name in batch.changed},
             "failed": progress.failed or paused_exit_code(batch) or int(wait and not progress.done),
             "one_model": [f"{role} and {other}: {model}" for role, other, model in batches_queries.shared_roles(batch)],
-            **shown(batch, "status paused=paused_detail"),
+            "status": batch.status,
+            "paused": batch.paused_detail,
             "failures": [
-                shown(row, "record=record.external_id error detail")
+                {"record": row.record.external_id, "error": row.error, "detail": row.detail}
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]
             ],
         }

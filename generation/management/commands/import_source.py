@@ -12,7 +12,6 @@ from generation.sources import importers, own_tables, services
 from generation.sources.importers.table_mapping import CONSTANTS, FIELDS
 from generation.sources.own_tables import OwnTable
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -59,10 +58,21 @@ class Command(StepCommand):
             time.sleep(POLL)  # a worker woken by the sweeper was faster
         entries = ImportRefusal.objects.filter(run=run).order_by("pk")
         refusals, differences = (
-            [shown(entry, "where reason") for entry in entries if entry.differs == differs] for differs in (False, True)
+            [{"where": entry.where, "reason": entry.reason} for entry in entries if entry.differs == differs]
+            for differs in (False, True)
         )
         return {
-            **shown(run, "source.name file=file_name layout rows added same differs refused facets joined oddities"),
+            "source": run.source.name,
+            "file": run.file_name,
+            "layout": run.layout,
+            "rows": run.rows,
+            "added": run.added,
+            "same": run.same,
+            "differs": run.differs,
+            "refused": run.refused,
+            "facets": run.facets,
+            "joined": run.joined,
+            "oddities": run.oddities,
             "refusals": refusals,
             **({"differences": differences} if differences else {}),
             "failed": int(run.status != Work.Status.DONE),

@@ -8,7 +8,7 @@ from generation import errors
 from generation.merges import queries, services
 from generation.models import Draft
 from review.management.step_command import StepCommand
-from review.rules.shown_values import shown
+from review.rules.answers import shown_values
 
 
 class Command(StepCommand):
@@ -37,6 +37,6 @@ class Command(StepCommand):
         near = queries.near_rows(batch, queries.near_matches(batch))
         return {
             **asdict(queries.merge_counts(batch)),
-            "merges": [shown(row, queries.MERGED) for row in rows],
-            "near": [shown(row, queries.NEAR) for row in near],
+            "merges": [shown_values(row) for row in rows],
+            "near": [shown_values(row) for row in near],
         }

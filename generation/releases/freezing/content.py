@@ -17,7 +17,6 @@ from generation.recipes.recipe import Term
 from generation.releases.exporters.base import canonical
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
-from review.rules.shown_values import shown
 from review.rules.state_machine import NOT_SAMPLED, Ground
 
 CHUNK = 500
@@ -284,7 +283,11 @@ def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, 
 def _released_sources(sample_counts: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
     return [
         {
-            **shown(source, "name label licence citation restrictions"),
+            "name": source.name,
+            "label": source.label,
+            "licence": source.licence,
+            "citation": source.citation,
+            "restrictions": source.restrictions,
             "samples": sample_counts[source.pk],
             "joined": joined,
         }

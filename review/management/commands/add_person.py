@@ -5,8 +5,8 @@ from typing import Any
 
 from review.management.step_command import StepCommand
 from review.people import accounts, invitations
+from review.rules.answers import shown_values
 from review.rules.permissions import OPERATOR, UserRole
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -23,4 +23,4 @@ class Command(StepCommand):
         user = accounts.check_new(name=options["name"], role=options["role"], email=options["email"])
         [user] = accounts.invite_new([user], actor=OPERATOR)
         [invitation] = invitations.send_invitations([user])
-        return shown(invitation, "username=user.username role=user.role email=user.email link emailed expires_at")
+        return {"username": user.username, "role": user.role, "email": user.email, **shown_values(invitation)}

@@ -1,6 +1,7 @@
 """import_annotations FILE --format label-studio|argilla --by ADMIN [--annotator NAME=ACCOUNT ...]"""
 
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ from django.core.management.base import CommandError
 
 from review.assignments import annotation_formats, annotations
 from review.management.step_command import StepCommand, account_named
-from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -37,6 +37,6 @@ class Command(StepCommand):
                 )
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
-        refusals = [shown(refusal, "where reason") for refusal in result.refusals]
+        refusals = [asdict(refusal) for refusal in result.refusals]
         failed = {} if result.drafts else {"failed": len(refusals) or "the file has no submitted annotation"}
-        return {"drafts": result.drafts, "refusals": refusals, **failed}
+        return {"drafts": [[draft.case, draft.account] for draft in result.drafts], "refusals": refusals, **failed}

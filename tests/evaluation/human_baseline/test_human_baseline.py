@@ -102,9 +102,9 @@ def test_physicians_and_models_are_counted_by_sample_group_and_trap(run: Run) ->
     assert {name: (group.samples, group.answers) for name, group in groups.items()} == {
         "none": (3, 6), "some": (1, 2), "all": (1, 2),
     }  # fmt: skip
-    assert [model.rate.value for model in groups["none"].rates] == [1.0, 0.0]
-    assert [model.rate.value for model in groups["all"].rates] == [0.0, 0.0]
-    assert groups["none"].rates[0].rate.low is None, "three samples are too few for an interval"
+    assert [model.value for model in groups["none"].rates] == [1.0, 0.0]
+    assert [model.value for model in groups["all"].rates] == [0.0, 0.0]
+    assert groups["none"].rates[0].low is None, "three samples are too few for an interval"
     [trap] = report.traps
     assert (trap.code, trap.samples, trap.answers) == ("A1", 5, 10)
     assert trap.physicians == queries.PhysicianCount(3, 10)
