@@ -1,5 +1,14 @@
+from importlib.util import find_spec
+from typing import Any
+
 from django.apps import AppConfig
+from django.conf import settings
 from django.contrib.admin import apps as admin
+from django.contrib.admin import autodiscover
+from django.contrib.admin.checks import check_admin_app, check_dependencies
+from django.core import checks
+
+from mhb_site.env import WrongEnvironment
 
 
 class SiteConfig(AppConfig):
@@ -7,16 +16,29 @@ class SiteConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        from mhb_site import checks  # noqa: F401 -- registers them
+        import mhb_site.checks  # noqa: F401 -- registers them
         from mhb_site.observability import hooks
-        from mhb_site.sign_in import sso
 
         hooks.connect()
-        sso.check_installed()
+        if any(provider.protocol == "saml" for provider in settings.MHB_PROVIDERS) and not find_spec("onelogin"):
+            raise WrongEnvironment("Wrong setting. MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
 
 
-class BackOfficeConfig(admin.AdminConfig):
-    """Django's admin with the site `review.common.back_office.BackOffice`."""
+class BackOfficeConfig(admin.SimpleAdminConfig):
+    """Django's admin with the site `review.common.back_office.BackOffice`.
+
+    The apps' admin modules are imported with its addresses, and before it is checked: other
+    commands start without them and the services that they import.
+    """
 
     default = False
     default_site = "review.common.back_office.BackOffice"
+
+    def ready(self) -> None:
+        checks.register(check_dependencies, checks.Tags.admin)
+        checks.register(_check_back_office, checks.Tags.admin)
+
+
+def _check_back_office(**options: Any) -> list[checks.CheckMessage]:
+    autodiscover()
+    return check_admin_app(**options)

@@ -19,6 +19,7 @@ from mhb_site.web import kept_forms, search
 from review.people.accounts import record_factor_changes
 
 # The admin uses the site's own sign-in, which asks for the second factor.
+admin.autodiscover()
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 _SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event and visitors begin no session

@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review import registrations
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Declaration, Ground, Phase, Role, State, Verdict
@@ -145,16 +146,18 @@ _label_of: dict[str, Callable[[str], str]] = {}
 def register_labels(**label_of: Callable[[str], str]) -> None:
     """Register how a `benchmark` and a `task` are labelled, from the app that knows them.
 
-    Call it in `AppConfig.ready`.
+    Call it in `registered.py`.
     """
     _label_of.update(label_of)
 
 
 def task_label(name: str) -> str:
     """The benchmark's label for a task, in the reader's language; by default its name."""
+    registrations.load()
     return translate(_label_of.get("task", str)(name))
 
 
 def benchmark_label(name: str) -> str:
     """A benchmark's label without the explanation after a colon; by default its name."""
+    registrations.load()
     return re.split("[:：]", translate(_label_of.get("benchmark", str)(name)))[0]

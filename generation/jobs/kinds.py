@@ -1,4 +1,4 @@
-"""The kinds of jobs: one class each, registered when its app is ready.
+"""The kinds of jobs: one class each, registered by its app.
 
 Pages, API and commands serve every kind.
 """
@@ -23,6 +23,7 @@ from generation.jobs.live_status import LiveStatus, Progress
 from generation.llm.types import Request
 from generation.models import Call, Endpoint, Job
 from generation.models.work import Work
+from review import registrations
 from review.common.site_pause import not_paused
 from review.rules.permissions import Can
 
@@ -290,17 +291,19 @@ _kinds: dict[str, JobKind[Any]] = {}
 
 
 def register(kind: JobKind[Any]) -> None:
-    """Add a kind. Call it in `AppConfig.ready`."""
+    """Add a kind. Call it in `registered.py`."""
     _kinds[kind.name] = kind
 
 
 def all_kinds() -> list[JobKind[Any]]:
     """All kinds, ordered by name."""
+    registrations.load()
     return [kind for _name, kind in sorted(_kinds.items())]
 
 
 def kind_named(name: str) -> JobKind[Any]:
     """The kind of this name. Raises UnknownJob."""
+    registrations.load()
     if name not in _kinds:
         raise errors.UnknownJob(name)
     return _kinds[name]
@@ -308,4 +311,5 @@ def kind_named(name: str) -> JobKind[Any]:
 
 def kind_of(job: Job) -> JobKind[Any]:
     """The kind of a job."""
+    registrations.load()
     return _kinds[job.kind]

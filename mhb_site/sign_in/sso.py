@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable
 from functools import wraps
-from importlib.util import find_spec
 from typing import Any
 
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -19,7 +18,6 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
-from mhb_site.env import WrongEnvironment
 from mhb_site.sign_in.limits import limit_beginnings
 from mhb_site.sign_in.provider_calls import ProviderSession
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
@@ -33,12 +31,6 @@ log = logging.getLogger(__name__)
 # What allauth and the database raise for claims that are missing, of another type or too long.
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ImproperlyConfigured, ValidationError, DataError)
 MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
-
-
-def check_installed() -> None:
-    """Raise WrongEnvironment if a provider needs a package that is not installed."""
-    if any(provider.protocol == "saml" for provider in settings.MHB_PROVIDERS) and not find_spec("onelogin"):
-        raise WrongEnvironment("Wrong setting. MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
 
 
 def provider_urls() -> list[URLPattern | URLResolver]:

@@ -12,6 +12,7 @@ from django.db.models import Model, QuerySet, Subquery, TextChoices
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from review import registrations
 from review.audit import accounts, acts, cases, chain_entries
 from review.audit.trail import ANCHOR, CHAIN_NAMES, CHECKPOINTS, EVENTS, OTHER_CHAIN, PERSON_EVENTS, anchor_of
 from review.common.waking import wake_after_commit
@@ -124,13 +125,13 @@ _further: list[FurtherCheck] = []
 
 
 def register(further: FurtherCheck) -> None:
-    """Add to every check; to be called in `AppConfig.ready`. Registering twice has no effect."""
-    if further not in _further:
-        _further.append(further)
+    """Add to every check; to be called in `registered.py`."""
+    _further.append(further)
 
 
 def not_covered() -> list[str]:
     """What is older than the events that further checks compare with."""
+    registrations.load()
     return [name for further in _further for name in further.not_covered()]
 
 
@@ -170,6 +171,7 @@ def check(
     for pk, mismatch in _confirmed(User, accounts.mismatches):
         username = User.objects.values_list("username", flat=True).get(pk=pk)
         yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=pk, name=username)
+    registrations.load()
     for further in _further:
         yield from further.faults(heartbeat)
     audit.reviews, audit.unsealed = reviews.checked, reviews.unsealed

@@ -11,6 +11,7 @@ from django.core.cache import cache
 
 from evaluation.models import Run
 from evaluation.runs.rows import result_cache
+from review import registrations
 
 LARGE_RUN = 20_000  # judgments; below, the numbers take a tenth of a second
 RETRY_AFTER = 600  # seconds; a computation that has not ended by then is started again
@@ -20,7 +21,7 @@ _warmers: list[Callable[[Run], object]] = []
 
 
 def register(warmer: Callable[[Run], object]) -> None:
-    """Register a function to call for each large run. Call this in `AppConfig.ready`."""
+    """Register a function to call for each large run. Call this in `registered.py`."""
     _warmers.append(warmer)
 
 
@@ -38,6 +39,7 @@ def warm(pk: int) -> None:
     key = _key(run) if run else ""
     if run is None or not key or not cache.add(key, False, RETRY_AFTER):
         return
+    registrations.load()
     for warmer in _warmers:
         warmer(run)
     cache.set(key, True, result_cache.LIFETIME)
