@@ -3,21 +3,31 @@
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
+from django.db.models import QuerySet
+
 from evaluation.models import PolicyAnswer, Response, Run
 from evaluation.policies import POLICIES
 from evaluation.protocol import JUDGED, Ask, DataSet, Protocol
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
-from generation.models import Release, ReleasedSample
+from generation.models import Release, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import errata
 
 
 def drawn(release: Release, dataset: DataSet, seed: int, count: int) -> list[ReleasedSample]:
     """The samples of a data set for such answers: the same for the same seed, none withdrawn."""
+    return _drawn(standing(release, dataset), seed, count)
+
+
+def standing(release: Release, dataset: DataSet) -> QuerySet[ReleasedSample]:
+    """The samples of a data set that are not withdrawn."""
     of_task = ReleasedSample.objects.filter(release=release, task=dataset.task)
-    standing = of_task.exclude(version__sample__in=errata.withdrawn(release).values("sample"))
-    keys = standing.values_list("pk", "key")
+    return of_task.exclude(version__sample__in=errata.withdrawn(release).values("sample"))
+
+
+def _drawn(samples: QuerySet[ReleasedSample], seed: int, count: int) -> list[ReleasedSample]:
+    keys = samples.values_list("pk", "key")
     shuffled = sorted(keys, key=lambda sample: Random(f"{seed}/policies/{sample[1]}").random())
     chosen = ReleasedSample.objects.filter(pk__in=[pk for pk, _key in shuffled[:count]])
     return list(chosen.select_related("version__case").order_by("position"))
@@ -39,12 +49,13 @@ def unsaved_again(
     """The rows by which a run asks or judges again what it has not yet, of so many samples.
 
     `kinds`: of `PolicyAnswer.Again`. `rules`: how outcomes count; what is not judged is not judged
-    again.
+    again. Controls are not drawn: how often a verdict turns is counted on samples with a trap.
     """
     known = set(PolicyAnswer.objects.filter(run=run).exclude(response=None).values_list("response", "policy"))
     left_out = run.tested.exclude(left_out_at=None).values("endpoint")
     for dataset in datasets:
-        chosen = drawn(run.release, dataset, run.seed, samples)
+        with_trap = standing(run.release, dataset).filter(version__sample__arm=Sample.Arm.TRAP)
+        chosen = _drawn(with_trap, run.seed, samples)
         ended = Response.objects.filter(run=run, sample__in=chosen, variant=dataset.variant, repeat=0)
         ended = ended.filter(status__in=(Work.Status.DONE, Work.Status.FAILED)).exclude(endpoint__in=left_out)
         ended = ended.exclude(outcome=Response.Outcome.UNASKED).select_related("endpoint", "sample")
