@@ -41,7 +41,9 @@ def cluster_label(unit: str) -> str:
 
 def failure_words(code: str, detail: str = "") -> str:
     """Why there is no response or verdict, in the reader's language."""
-    return str(FAILURES[code]) if code in FAILURES else error_words(code, detail)
+    if code in FAILURES:
+        return str(FAILURES[code])
+    return error_words(code, detail)
 
 
 def verdict_label(verdict: str, protocol: Protocol) -> str:
@@ -61,7 +63,9 @@ def verdict_state(verdict: str, protocol: Protocol) -> str:
     counted = protocol.rates[0].scope_verdicts.union(*(rate.scope_verdicts for rate in of_single))
     if verdict not in counted | protocol.failing_verdicts:
         return "queued"
-    return "failed" if verdict in protocol.failing_verdicts else "finished"
+    if verdict in protocol.failing_verdicts:
+        return "failed"
+    return "finished"
 
 
 def value_name(value: str, label: str) -> str:
@@ -70,4 +74,6 @@ def value_name(value: str, label: str) -> str:
     A lowercase value is not a code but a name for files and URLs, and is left out.
     """
     is_code = value != value.lower() and value.casefold() != label.casefold()
-    return f"{value} {label}" if is_code else label
+    if is_code:
+        return f"{value} {label}"
+    return label

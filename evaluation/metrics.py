@@ -62,11 +62,15 @@ class MeasuredRate:
             return None
         if self.score is not None:
             return self.score
-        return self.numerator / self.denominator if self.denominator else None
+        if self.denominator:
+            return self.numerator / self.denominator
+        return None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        if self.low is None or self.high is None:
+            return None
+        return (self.low, self.high)
 
     @property
     def too_few(self) -> bool:
@@ -87,12 +91,16 @@ class MeasuredRate:
     @property
     @shown
     def best(self) -> float | None:
-        return self.bounds.best if self.bounds else None
+        if self.bounds:
+            return self.bounds.best
+        return None
 
     @property
     @shown
     def worst(self) -> float | None:
-        return self.bounds.worst if self.bounds else None
+        if self.bounds:
+            return self.bounds.worst
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +208,9 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
         y, m, x = hits[nonempty], counted[nonempty], missing[nonempty]
         low = rate_interval(y, m + x, minimum=minimum).low
         high = rate_interval(y + x, m + x, minimum=minimum).high
-    return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
+    if better == "low":
+        return RateBounds(least, most, low, high)
+    return RateBounds(most, least, low, high)
 
 
 def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
@@ -214,4 +224,6 @@ def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
     missing = totals.total(totals.excluded if totals.missing is None else totals.missing)
     options = [(rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)) for verdict in rate.scope_verdicts]
     ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
-    return RateBounds(min(ends), max(ends)) if better == "low" else RateBounds(max(ends), min(ends))
+    if better == "low":
+        return RateBounds(min(ends), max(ends))
+    return RateBounds(max(ends), min(ends))

@@ -469,13 +469,17 @@ class ResultsImport(Work):
     def file(self) -> Path:
         """The file to read: an upload lies in this site's own folder, also after a move."""
         path = Path(self.path)
-        return Path(settings.MEDIA_ROOT) / self.FOLDER / path.name if path.parent.name == self.FOLDER else path
+        if path.parent.name == self.FOLDER:
+            return Path(settings.MEDIA_ROOT) / self.FOLDER / path.name
+        return path
 
     @property
     def reason(self) -> str:
         """Why it failed, in the reader's language."""
         error_class = getattr(errors, self.error, None)
-        return str(error_class(self.detail)) if error_class else self.detail
+        if error_class:
+            return str(error_class(self.detail))
+        return self.detail
 
 
 class ResultsRefusal(models.Model):

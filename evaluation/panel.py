@@ -31,12 +31,16 @@ def majority(verdicts: Sequence[str]) -> str:
     Failed votes count towards their number.
     """
     verdict, count = Counter(verdicts).most_common(1)[0] if verdicts else ("", 0)
-    return verdict if 2 * count > len(verdicts) else ""
+    if 2 * count > len(verdicts):
+        return verdict
+    return ""
 
 
 def unanimous_verdict(verdicts: Sequence[str]) -> str:
     """The verdict of all votes; '' if one differs or failed."""
-    return verdicts[0] if len(set(verdicts)) == 1 else ""
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return ""
 
 
 def is_disputed(votes: Votes) -> bool:

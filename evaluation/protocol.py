@@ -362,4 +362,6 @@ class Protocol:
     @property
     def failing_verdicts(self) -> frozenset[str]:
         """The verdicts that count against a model."""
-        return frozenset(self.rates[0].hits) if self.wrong is None else self.wrong
+        if self.wrong is None:
+            return frozenset(self.rates[0].hits)
+        return self.wrong

@@ -39,11 +39,15 @@ class PaperColumn:
     @property
     def label(self) -> str:
         """The heading, below that of its group."""
-        return f"{self.group}: {self.heading}" if self.group else self.heading
+        if self.group:
+            return f"{self.group}: {self.heading}"
+        return self.heading
 
     def text(self, value: float | None) -> str:
         """A number as the paper prints it."""
-        return "–" if value is None else f"{value * self.scale:,.{self.digits}f}"
+        if value is None:
+            return "–"
+        return f"{value * self.scale:,.{self.digits}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +169,6 @@ def _own(
 def _mean(values: Sequence[float | None]) -> float | None:
     """The unweighted mean; None where a model has no number."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    if known and len(known) == len(values):
+        return sum(known) / len(known)
+    return None

@@ -31,7 +31,10 @@ def import_results(import_id: int) -> None:
 def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int, actor_id: int | None) -> None:
     def work() -> dict[str, Any]:
         prepared = playground_services.prepare(PlaygroundSettings(**asked))
-        actor = None if actor_id is None else User.objects.get(pk=actor_id)
+        if actor_id is None:
+            actor = None
+        else:
+            actor = User.objects.get(pk=actor_id)
         return asdict(playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor))
 
     waking.answer(key, language, work)

@@ -41,7 +41,9 @@ class WrongEnvironment(SystemExit):
 
 
 def _comma_list(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
 
 
 def read_proxies(text: str) -> int | list[str]:
@@ -120,7 +122,9 @@ def _address(entry: str) -> str:
 def _database_url(value: str) -> str:
     if value and not value.startswith(("postgres://", "postgresql://")):
         raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
-    return with_quoted_password(value) if value else value
+    if value:
+        return with_quoted_password(value)
+    return value
 
 
 def _host_without_scheme(value: str) -> str:
@@ -156,7 +160,9 @@ def _email_url(value: str) -> str:
 def _redis_url(value: str) -> str:
     if value and not value.startswith(("redis://", "rediss://", "unix://")):
         raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
-    return value if not value or value.startswith("unix://") else with_quoted_password(value)
+    if not value or value.startswith("unix://"):
+        return value
+    return with_quoted_password(value)
 
 
 def _sso_file(value: str) -> str:
@@ -317,7 +323,9 @@ class Env(BaseSettings):
             "access_key": self.s3_access_key,
             "secret_key": self.s3_secret_key,
         }
-        return {name: value for name, value in options.items() if value} if self.s3_bucket else {}
+        if self.s3_bucket:
+            return {name: value for name, value in options.items() if value}
+        return {}
 
     @property
     def proxies(self) -> int | list[str]:
@@ -449,6 +457,8 @@ def read_environment() -> Env:
         return Env(**_from_files())
     except ValidationError as error:
         for mistake in error.errors():
-            name = f"MHB_{mistake['loc'][0]}: ".upper() if mistake["loc"] else ""
+            name = ""
+            if mistake["loc"]:
+                name = f"MHB_{mistake['loc'][0]}: ".upper()
             lines.append(f"Wrong setting. {name}{mistake['msg'].removeprefix('Value error, ')}.")
         raise WrongEnvironment("\n".join(lines)) from None

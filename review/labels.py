@@ -124,7 +124,9 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
 
 def language_label(code: str) -> str:
     """A language as its code, or a phrase if it is undetermined."""
-    return gettext("unknown, waits for an admin") if code == UNDETERMINED else code
+    if code == UNDETERMINED:
+        return gettext("unknown, waits for an admin")
+    return code
 
 
 def translate(msgid: str) -> str:
@@ -132,7 +134,9 @@ def translate(msgid: str) -> str:
 
     Empty strings are not passed to gettext, which would return the header of its catalogue.
     """
-    return gettext(msgid) if msgid else ""
+    if msgid:
+        return gettext(msgid)
+    return ""
 
 
 def with_label(label: object, text: object) -> str:

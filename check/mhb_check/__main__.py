@@ -11,10 +11,14 @@ USAGE = "mhb-check BUNDLE|RELEASE: check an unpacked bundle of a run, or an unpa
 
 def main(arguments: list[str] | None = None) -> int:
     """Check the folder that is named, print what is wrong, and return the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    given = arguments
+    if arguments is None:
+        given = sys.argv[1:]
     if len(given) != 1 or given[0].startswith("-"):
         sys.stderr.write(USAGE)
-        return 0 if given in (["-h"], ["--help"]) else 2
+        if given in (["-h"], ["--help"]):
+            return 0
+        return 2
     sys.path.insert(0, str(ROOT))
     sys.dont_write_bytecode = True
     folder = Path(given[0])

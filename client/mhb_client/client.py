@@ -139,7 +139,8 @@ class Client:
                 failure = _failure(answer)
                 if answer.status_code not in AGAIN:
                     raise failure
-                wait = wait if failure.retry_after is None else failure.retry_after
+                if failure.retry_after is not None:
+                    wait = failure.retry_after
             if time.monotonic() + wait > end:
                 raise failure
             time.sleep(wait)
@@ -171,7 +172,10 @@ class Job:
 
         Raises JobStopped if it is paused or cancelled, TooLate after `timeout` seconds.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        if timeout is None:
+            end = None
+        else:
+            end = time.monotonic() + timeout
         with _bar(f"{type(self).__name__.lower()} {self.id}", shown=progress) as show:
             while True:
                 show(self.refresh()["progress"]["percent"])
@@ -272,4 +276,6 @@ def _retry_after(answer: httpx2.Response) -> float | None:
 
 def _date(value: str) -> datetime:
     date = parsedate_to_datetime(value)
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
+    if date.tzinfo:
+        return date
+    return date.replace(tzinfo=UTC)

@@ -103,5 +103,7 @@ KINDS: dict[int, type[ProblemError]] = {
 
 def of_problem(problem: Problem, retry_after: float | None) -> ProblemError:
     """The error of a problem."""
-    usual = ServerFailed if problem["status"] >= 500 else ProblemError
+    usual = ProblemError
+    if problem["status"] >= 500:
+        usual = ServerFailed
     return KINDS.get(problem["status"], usual)(problem, retry_after)

@@ -131,10 +131,15 @@ def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> d
         verdicts = [queries.with_verdict(judgment, protocol) for judgment in judged.get(row.pk, [])]
         head = f"{row.endpoint.name}, {labels[row.variant]}"
         columns.append((head, _part_texts(protocol, texts[row.pk]), verdicts))
-    names = [gettext(label) for label, _text in protocol.parts("")] if protocol.parts else [gettext("Answer")]
+    if protocol.parts:
+        names = [gettext(label) for label, _text in protocol.parts("")]
+    else:
+        names = [gettext("Answer")]
     parts = [(name, [texts[index] for _head, texts, _verdicts in columns]) for index, name in enumerate(names)]
     return {"columns": columns, "rows": parts}
 
 
 def _part_texts(protocol: Protocol, text: str) -> Sequence[str]:
-    return [part for _label, part in protocol.parts(text)] if protocol.parts else [text]
+    if protocol.parts:
+        return [part for _label, part in protocol.parts(text)]
+    return [text]

@@ -102,5 +102,8 @@ class JudgmentFilters(forms.Form):
         named = self.data.get("facet", "")
         known = {**self._counts, **({POLARITY: self._polarities} if self._polarities else {})}
         facets = [name for name, values in known.items() if value in values]
-        facet = named if named in facets else next(iter(facets), "")
+        if named in facets:
+            facet = named
+        else:
+            facet = next(iter(facets), "")
         return {**self.cleaned_data, "facet": facet if value else ""}

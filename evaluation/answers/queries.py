@@ -136,4 +136,6 @@ def outcomes(run: Run) -> list[tuple[str, str]]:
     """
     known = Response.objects.filter(run=run, outcome__gt="").values_list("outcome", flat=True)
     all_equal = known.order_by("outcome").first() == known.order_by("-outcome").first()
-    return [] if all_equal else [(value, str(label)) for value, label in Response.Outcome.choices]
+    if all_equal:
+        return []
+    return [(value, str(label)) for value, label in Response.Outcome.choices]

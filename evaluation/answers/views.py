@@ -42,7 +42,10 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     rows = queries.judgments(run, request.user, **chosen, text=matches or "")
     page = keyset_page(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = whole_number(request.GET.get("selected", ""))
-    selected = None if pk_given is None else reports_queries.judgment(run, pk_given, request.user)
+    if pk_given is None:
+        selected = None
+    else:
+        selected = reports_queries.judgment(run, pk_given, request.user)
     if selected is None and page.rows:
         selected = reports_queries.judgment(run, page.rows[0].pk, request.user)
     place = next((index for index, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
@@ -151,7 +154,10 @@ def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tupl
     """The rates with changes, the selected rate, and the selected model ('' for all together)."""
     rates = changed_answers.rates_with_changes(report) or [report.rate]
     rate = next((rate for rate in rates if rate.name == request.GET.get("rate")), rates[0])
-    default = "" if len(report.endpoints) > 1 else report.endpoints[0]
+    if len(report.endpoints) > 1:
+        default = ""
+    else:
+        default = report.endpoints[0]
     model = request.GET.get("model", default)
     return rates, rate, model if model in report.endpoints else default
 
@@ -202,7 +208,9 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     query = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
     pks = changed_answers.samples_with_move(run, report, query, request.user)
     pk_given = whole_number(request.GET.get("selected", ""))
-    index = pks.index(pk_given) if pk_given in pks else 0
+    index = 0
+    if pk_given in pks:
+        index = pks.index(pk_given)
     start = index - index % SAMPLES_LISTED
     listed = pks[start : start + SAMPLES_LISTED]
     samples = ReleasedSample.objects.in_bulk(listed)

@@ -64,8 +64,13 @@ class BenchmarkClaim:
         """The claim in English, for the card of a data set."""
         if self.holds is None:
             return f"Not measured: {self.name}. {self.why}"
-        result = "Holds" if self.holds else "Fails"
-        measured = "" if self.value is None else f" Measured: {self.value:.3f}"
+        result = "Fails"
+        if self.holds:
+            result = "Holds"
+        if self.value is None:
+            measured = ""
+        else:
+            measured = f" Measured: {self.value:.3f}"
         if self.low is not None and self.high is not None:
             measured += f" ({self.low:.3f} to {self.high:.3f})"
         return f"{result}: {self.name}.{measured}. It would be contradicted if {self.contradicted_by}."
@@ -201,13 +206,17 @@ def claims_of(
 
 def _confirmed(claim: BenchmarkClaim, confirmed: Mapping[str, BenchmarkClaim]) -> BenchmarkClaim:
     """The claim with whether it holds on held-out samples alone."""
-    return replace(claim, confirmed=confirmed[claim.name].holds) if claim.name in confirmed else claim
+    if claim.name in confirmed:
+        return replace(claim, confirmed=confirmed[claim.name].holds)
+    return claim
 
 
 def _policy_scores(
     frame: Frame, fixed: Frame | None, protocol: Protocol, plan: Plan, rate: Rate
 ) -> PolicyScores | None:
-    return None if fixed is None else policy_scores(frame, fixed.current, protocol, plan, rate)
+    if fixed is None:
+        return None
+    return policy_scores(frame, fixed.current, protocol, plan, rate)
 
 
 def unread(
@@ -223,7 +232,10 @@ def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, pla
     """The planned pairs by the primary metric: on the plan's data set, or on all together."""
     of_metric = [each for each in comparisons if each.rate == metric and each.difference is not None]
     names = {each.dataset for each in of_metric}
-    whole = plan.dataset if plan.dataset in names else COMBINED if COMBINED in names else ""
+    if plan.dataset in names:
+        whole = plan.dataset
+    else:
+        whole = COMBINED if COMBINED in names else ""
     return [each for each in of_metric if not whole or each.dataset == whole]
 
 
@@ -238,7 +250,10 @@ def _trap(frame: Frame, rate: Rate, plan: Plan) -> BenchmarkClaim:
 
 def _reworded(twins: Frame | None, rate: Rate, plan: Plan) -> BenchmarkClaim:
     """A wide interval alone does not show that rewording acts: the claim is then not measured."""
-    effect = None if twins is None else trap_effect(twins.current, rate, plan.minimum, TOST)
+    if twins is None:
+        effect = None
+    else:
+        effect = trap_effect(twins.current, rate, plan.minimum, TOST)
     if effect is None:
         return _not_measured(REWORDED, _("The release has no controls that only reword."))
     if effect.low is None or effect.high is None or effect.p is None:
@@ -275,12 +290,17 @@ def _floor(planned: Sequence[ModelComparison], limit: float | None) -> Benchmark
 
 
 def _people(validation: Mapping[str, Any] | None, plan: Plan) -> BenchmarkClaim:
-    models = [] if validation is None else validation["models"]
+    if validation is None:
+        models = []
+    else:
+        models = validation["models"]
     known = [model["judge"]["kappa"] for model in models if model["judge"]["kappa"]["low"] is not None]
     if not known:
         return _not_measured(PEOPLE, _("Physicians have not checked enough verdicts of the judge."))
     worst = min(known, key=lambda kappa: kappa["value"])
-    said = _("Simulated physicians: not evidence.") if validation and validation["simulated_physicians"] else ""
+    said = ""
+    if validation and validation["simulated_physicians"]:
+        said = _("Simulated physicians: not evidence.")
     ends = worst["value"], worst["low"], worst["high"]
     holds = worst["high"] >= plan.thresholds[AGREEMENT]
     return BenchmarkClaim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, holds, said)

@@ -25,7 +25,10 @@ def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Cl
 
     def count() -> Claims:
         verdicts = RunVerdicts(run)
-        votes = verdicts.votes if run.panel else pl.DataFrame()
+        if run.panel:
+            votes = verdicts.votes
+        else:
+            votes = pl.DataFrame()
         compared = report.numbers.comparisons
         frames = policy_frame(run), twin_frame(run), verdicts_again(run)
         return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe, *frames)

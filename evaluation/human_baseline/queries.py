@@ -58,7 +58,9 @@ class Failures:
     @property
     @Shown("value")
     def share(self) -> float | None:
-        return self.hits / self.counted if self.counted else None
+        if self.counted:
+            return self.hits / self.counted
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,9 @@ def _traps(run: Run, models: _Models, physicians: Mapping[int, PhysicianCount]) 
         counts = [physicians[sample] for sample in failures]
         total = PhysicianCount(sum(count.noticed for count in counts), sum(count.asked for count in counts))
         pooled = _pool(part for by_endpoint in failures.values() for part in by_endpoint.values())
-        shown = total if total.asked >= MINIMUM else None
+        shown = None
+        if total.asked >= MINIMUM:
+            shown = total
         traps.append(NoticedTrap(code, labels.get(code, code), total.asked, len(counts), shown, pooled))
     return tuple(traps)
 

@@ -51,4 +51,6 @@ def _chart(report: NoticedReport) -> Points | None:
     )
     title = _("Traps: physicians who noticed, and models that fell for them")
     rate = _("%(rate)s of the models, %%") % {"rate": _(report.rate.label)}
-    return Points(title, _("Physicians who noticed something, %"), rate, points, percent=True) if points else None
+    if points:
+        return Points(title, _("Physicians who noticed something, %"), rate, points, percent=True)
+    return None

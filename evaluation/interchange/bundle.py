@@ -298,7 +298,9 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
                 rows_of[json.dumps(row)] = row
                 models_of[json.dumps(row)].append(name)
             for key, row in rows_of.items():
-                only = {"models": models_of[key]} if len(rows_of) > 1 else {}
+                only = {}
+                if len(rows_of) > 1:
+                    only = {"models": models_of[key]}
                 yield {**row, **only}
         if protocol.judge is not None and sample.task not in tasks_with_judge_prompts:
             tasks_with_judge_prompts.add(sample.task)
@@ -325,7 +327,9 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     """The prompt for all rubrics, or for the first one and those that are judged differently."""
     rubrics = queries.rubric_values(sample)
     preset = run.plan.get("preset", "")
-    calls = queries.example_judgings(protocol, sample, rubrics, run.judging, preset=preset) if rubrics else []
+    calls = []
+    if rubrics:
+        calls = queries.example_judgings(protocol, sample, rubrics, run.judging, preset=preset)
     usual = [request for key, request, _shape in calls if key not in protocol.by_rubric]
     special = [request for key, request, _shape in calls if key in protocol.by_rubric]
     for request in (*usual[:1], *special):

@@ -189,7 +189,9 @@ def _validated(where: str, row: Any) -> Entry:
     if met is not True and met is not False and met is not None:
         return RefusedRow(where, "met: must be true, false or null")
     if outcome is None:
-        outcome = "unparsed" if met is None else "judged"
+        outcome = "judged"
+        if met is None:
+            outcome = "unparsed"
     elif not isinstance(outcome, str) or outcome not in OUTCOMES:
         return RefusedRow(where, f"outcome: must be one of {', '.join(sorted(OUTCOMES))}")
     if texts["response"] and not has_visible_text(texts["response"]):
@@ -210,7 +212,9 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
         with open_archive(path) as archive:
             names = archive.namelist()
             # An evaluation that was broken off has only the beginning of its journal.
-            first = "header.json" if "header.json" in names else "_journal/start.json"
+            first = "_journal/start.json"
+            if "header.json" in names:
+                first = "header.json"
             header = json.loads(tool_logs.read_member(archive, first))
             yield from map(AboutFile, tool_logs.inspect_remarks(header))
             samples = [name for name in names if name.startswith("samples/")]

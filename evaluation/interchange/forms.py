@@ -92,7 +92,10 @@ class ChecksForm(SpendingForm):
         names = [name for name in protocol.policies if name not in run.policies]
         texts = [(name, gettext(POLICIES[name].label)) for name in names]
         self._offer("policies", texts, is_offered=bool(texts and run.judge))
-        kinds = PolicyAnswer.Again.choices if run.judge else [PolicyAnswer.Again.choices[0]]
+        if run.judge:
+            kinds = PolicyAnswer.Again.choices
+        else:
+            kinds = [PolicyAnswer.Again.choices[0]]
         self._offer("again", kinds)
 
     def clean(self) -> dict[str, Any]:

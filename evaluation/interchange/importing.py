@@ -236,7 +236,9 @@ class _Importer:
         answers = self._load_answers({question for question, *_rest in matched})
         for question, rubric, judge, row in matched:
             # Rows before the first of the second judge belong to the first judge.
-            voter = (judge or self._run.judge_id or SOLE_JUDGE) if self._run.panel else SOLE_JUDGE
+            voter = SOLE_JUDGE
+            if self._run.panel:
+                voter = judge or self._run.judge_id or SOLE_JUDGE
             try:
                 self._add(answers, question, (rubric, voter), row)
             except _Refused as reason:
@@ -261,7 +263,10 @@ class _Importer:
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
         run.save(update_fields=["responses_total", "rubrics_total"])
-        expected = queries.count_rubrics(run) if self.result.added else run.rubrics_total
+        if self.result.added:
+            expected = queries.count_rubrics(run)
+        else:
+            expected = run.rubrics_total
         tallies.tally(run.pk)
         self.result.without_verdict = max(0, expected - run.rubrics_total)
         self.result.run = run
@@ -397,7 +402,10 @@ class _Importer:
         self, answers: dict[Question, _Answer], question: Question, rubric_and_judge: tuple[int, int], row: VerdictRow
     ) -> None:
         """Add the verdict of a row to its answer."""
-        outcome = "answered" if row.outcome in ("judged", "unparsed") else row.outcome
+        if row.outcome in ("judged", "unparsed"):
+            outcome = "answered"
+        else:
+            outcome = row.outcome
         answer = answers.get(question)
         if answer is None:
             answer = answers[question] = _Answer(outcome, row.response, log=row.log)
@@ -416,7 +424,10 @@ class _Importer:
                 raise _Refused("response: differs from the text in another row on this answer")
             answer.text, answer.text_added = row.response, True
         no_verdict = ("", ERROR_BY_OUTCOME.get(row.outcome, NO_RESPONSE))
-        verdict = no_verdict if row.met is None else self._verdicts[row.met]
+        if row.met is None:
+            verdict = no_verdict
+        else:
+            verdict = self._verdicts[row.met]
         known = answer.verdicts.get(rubric_and_judge)
         if known is None:
             answer.verdicts[rubric_and_judge] = verdict
@@ -477,7 +488,9 @@ class _Importer:
 
     def _response(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> Response:
         failed = answer.outcome == FAILED
-        about = {"log": answer.log} if answer.log else {}
+        about = {}
+        if answer.log:
+            about = {"log": answer.log}
         if answer.replaced:
             about["replaced"] = FAILED
         return Response(

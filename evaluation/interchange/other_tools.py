@@ -48,7 +48,9 @@ def answer_rows(where: str, value: Any) -> Iterator[Found]:
         yield where, f"{name}: the results are missing"
         return
     for number, entry in enumerate(entries, 1):
-        place = f"{where}, result {number}" if len(entries) > 1 else where
+        place = where
+        if len(entries) > 1:
+            place = f"{where}, result {number}"
         try:
             answer = tool.read(entry)
         except Missing as error:
@@ -63,7 +65,9 @@ def _rows(where: str, answer: _Answer) -> Iterator[Found]:
     if not answer.verdicts:
         yield where, "no verdict on a criterion"
     for criterion, met, explanation in answer.verdicts[:MAX_CRITERIA]:
-        outcome = "unparsed" if met is None else "judged"
+        outcome = "judged"
+        if met is None:
+            outcome = "unparsed"
         row = {
             "sample": answer.sample,
             "model": answer.model,
@@ -84,7 +88,9 @@ def _promptfoo_entries(value: Fields) -> Any:
     if "testCase" in value:
         return [value]
     results = value["results"]
-    return results.get("results") if isinstance(results, dict) else results
+    if isinstance(results, dict):
+        return results.get("results")
+    return results
 
 
 def _promptfoo(result: Fields) -> _Answer:
@@ -96,8 +102,14 @@ def _promptfoo(result: Fields) -> _Answer:
         raise Missing(f"sample {sample:.100} failed there: {result['error']!s:.200}")
     components = (result.get("gradingResult") or {}).get("componentResults") or []
     response = (result.get("response") or {}).get("output") or ""
-    model = provider if isinstance(provider, str) else provider.get("label") or provider.get("id") or ""
-    text = response if isinstance(response, str) else json.dumps(response)
+    if isinstance(provider, str):
+        model = provider
+    else:
+        model = provider.get("label") or provider.get("id") or ""
+    if isinstance(response, str):
+        text = response
+    else:
+        text = json.dumps(response)
     return _Answer(sample, model, text, [_promptfoo_verdict(component) for component in components])
 
 
@@ -109,7 +121,10 @@ def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
         raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
     passed = _promptfoo_passed(component, weighs=assertion.get("weight") != 0)
     criterion = str(assertion["value"]).replace('{{ "{" }}', "{")
-    met = passed if kind == "llm-rubric" or passed is None else not passed
+    if kind == "llm-rubric" or passed is None:
+        met = passed
+    else:
+        met = not passed
     return criterion, met, str(component.get("reason") or "")
 
 
@@ -127,7 +142,9 @@ def _promptfoo_passed(component: Fields, *, weighs: bool) -> bool | None:
         return by_score
     passed = bool(component["pass"])
     contradicts = by_score is not None and by_score is not passed
-    return None if contradicts else passed
+    if contradicts:
+        return None
+    return passed
 
 
 # ------------------------------------------------------------------------------------- simple-evals
@@ -144,11 +161,17 @@ def _simple_evals(example: Fields) -> _Answer:
 
 def _text(messages: Any) -> str:
     """The text of the last of some messages, or of one."""
-    last = messages[-1] if isinstance(messages, list) and messages else messages
-    content = last.get("content") if isinstance(last, dict) else last
+    last = messages
+    if isinstance(messages, list) and messages:
+        last = messages[-1]
+    content = last
+    if isinstance(last, dict):
+        content = last.get("content")
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content)
-    return content if isinstance(content, str) else ""
+    if isinstance(content, str):
+        return content
+    return ""
 
 
 # ------------------------------------------------------------------------------------- OpenAI Evals
@@ -216,7 +239,9 @@ def _langsmith(value: Fields) -> _Answer:
 
 
 def _metadata(metadata: Any, of: str) -> Fields:
-    told = json.loads(metadata) if isinstance(metadata, str) else metadata
+    told = metadata
+    if isinstance(metadata, str):
+        told = json.loads(metadata)
     if not isinstance(told, dict) or not told.get("sample_id"):
         raise Missing(f"'sample_id' is missing in the metadata of {of}")
     return told
@@ -236,7 +261,9 @@ def _yes(value: Any) -> bool | None:
     """Whether a score says that the criterion is met. Raises Missing for one in between."""
     if value is None:
         return None
-    word = value.strip().casefold() if isinstance(value, str) else value
+    word = value
+    if isinstance(value, str):
+        word = value.strip().casefold()
     if word in (1, True, "true", "1", "yes"):
         return True
     if word in (0, False, "false", "0", "no"):
@@ -246,7 +273,9 @@ def _yes(value: Any) -> bool | None:
 
 def _is_openai_item(value: Fields) -> bool:
     data = value.get("data")
-    first = data[0] if value.get("object") == "list" and isinstance(data, list) and data else value
+    first = value
+    if value.get("object") == "list" and isinstance(data, list) and data:
+        first = data[0]
     return isinstance(first, dict) and first.get("object") == "eval.run.output_item"
 
 

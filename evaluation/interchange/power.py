@@ -104,7 +104,10 @@ def release_power(
     if protocol.pools(dataset.name for dataset in shown):
         groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in shown}))
 
-    family = pairs if primary else pairs * len(groups)
+    if primary:
+        family = pairs
+    else:
+        family = pairs * len(groups)
 
     def cell(group: tuple[str, str, set[str]], facet: str, value: str, label: str) -> CellPower:
         name, dataset_label, tasks = group
@@ -116,9 +119,14 @@ def release_power(
         precision = planning.expected_precision(rate, criteria, correlation, minimum=minimum)
         detectable = power = None
         if precision.half_width is not None:
-            tests = pairs if facet else family
+            tests = family
+            if facet:
+                tests = pairs
             detectable = planning.detectable_difference(rate, criteria, correlation, pairs=tests)
-            other = rate + difference if rate + difference <= 1 else rate - difference
+            if rate + difference <= 1:
+                other = rate + difference
+            else:
+                other = rate - difference
             power = planning.power_of_difference(rate, other, criteria, correlation, pairs=tests)
         return CellPower(
             *(name, dataset_label, facet, value, label, precision.n, precision.clusters, precision.effective_n),

@@ -48,9 +48,13 @@ def repeat_of(folder: Path, **budget: Any) -> Repeat:
         if about["origin"] == Run.Origin.IMPORTED:
             raise errors.ImportedRun
         names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
-        plan = about["plan"] if about["plan"]["frozen"] else DEFAULT_PLAN
+        plan = DEFAULT_PLAN
+        if about["plan"]["frozen"]:
+            plan = about["plan"]
         rules = {**plan["outcomes"], UNDECIDED: failure_rule(plan["outcomes"], UNDECIDED)}
-        judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
+        judge = None
+        if about["judge"]:
+            judge = endpoints_queries.endpoint(about["judge"])
         repeated = RunSettings(
             release=release,
             endpoints=[endpoints_queries.endpoint(name) for name in names],

@@ -57,12 +57,18 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     """The verdicts of one sample in one epoch, as the task in our Inspect export writes them."""
-    fields = sample if isinstance(sample, dict) else {}
+    fields = {}
+    if isinstance(sample, dict):
+        fields = sample
     epoch = fields.get("epoch", 1)
     where = f"sample {fields.get('id')!s:.100} epoch {epoch!s:.20}"
     try:
-        score = fields["scores"][SCORER] if not fields.get("error") else {}
-        verdicts = json.loads(score["explanation"]) if score else {}
+        score = {}
+        if not fields.get("error"):
+            score = fields["scores"][SCORER]
+        verdicts = {}
+        if score:
+            verdicts = json.loads(score["explanation"])
         output, header = fields.get("output") or {}, log["eval"].get("metadata") or {}
         scored = (score.get("metadata") or {}).get("mhb") or {}  # logs of earlier exports have none
         about = {
@@ -82,7 +88,10 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
         yield where, "no verdicts of the task that comes with the Inspect export of a release"
         return
-    outcome = "failed" if fields.get("error") else STOPPED.get(str(stop_reason), "")
+    if fields.get("error"):
+        outcome = "failed"
+    else:
+        outcome = STOPPED.get(str(stop_reason), "")
     about["void"] = void_of(fields)
     yield from _rows(where, about, rubrics, verdicts, outcome)
 
@@ -137,7 +146,9 @@ def void_of(sample: Mapping[str, Any]) -> str:
     """
     if sample.get("invalidation"):
         return INVALIDATED
-    return LIMIT if sample.get("limit") else ""
+    if sample.get("limit"):
+        return LIMIT
+    return ""
 
 
 def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
@@ -165,7 +176,9 @@ def _ending_of(response: str, met: Any) -> str:
     """How an answer ended that the tool says nothing else about."""
     if not has_visible_text(response):
         return "empty"
-    return "unparsed" if met is None else "judged"
+    if met is None:
+        return "unparsed"
+    return "judged"
 
 
 def _rows(where: str, about: dict[str, Any], rubrics: list[Any], verdicts: Any, outcome: str) -> Iterator[Found]:
@@ -173,7 +186,9 @@ def _rows(where: str, about: dict[str, Any], rubrics: list[Any], verdicts: Any, 
         yield where, f"more than {MAX_RUBRICS:,} rubrics"
         return
     for rubric in rubrics:
-        verdict = verdicts.get(rubric) if isinstance(verdicts, dict) and isinstance(rubric, str) else None
+        verdict = None
+        if isinstance(verdicts, dict) and isinstance(rubric, str):
+            verdict = verdicts.get(rubric)
         if not isinstance(verdict, dict):  # logs of earlier exports have no explanations
             verdict = {"met": verdict}
         met = verdict.get("met")

@@ -89,7 +89,9 @@ def stored_images(messages: Sequence[Message], about: str) -> Images | None:
     """A block of the stored images in the messages; `about` is their text alternative."""
     urls = dict.fromkeys(image.url for message in messages for image in message.images)
     pictures = tuple(Picture(url.removeprefix(DIGEST_PREFIX), about) for url in urls if STORED_IMAGE.fullmatch(url))
-    return Images(_("Images"), pictures) if pictures else None
+    if pictures:
+        return Images(_("Images"), pictures)
+    return None
 
 
 def _question_blocks(messages: Sequence[Message], about: str) -> list[Block]:

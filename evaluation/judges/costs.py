@@ -61,5 +61,8 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
 
 def _kappas(run: Run) -> tuple[float, ...]:
     report = validation_report(run)
-    found = [] if report is None else [model.judge.kappa.value for model in report.models]
+    if report is None:
+        found = []
+    else:
+        found = [model.judge.kappa.value for model in report.models]
     return tuple(value for value in found if value is not None)

@@ -89,7 +89,10 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
     if panel["undecided"]:
         share = panel["undecided"] / (panel["undecided"] + panel["decided"])
         rule = panel["undecided_rule"]
-        counted = "stay unjudged" if rule == EXCLUDED else f"count as '{rule}'"
+        if rule == EXCLUDED:
+            counted = "stay unjudged"
+        else:
+            counted = f"count as '{rule}'"
         lines.append(f"{panel['undecided']} criteria ({_figure(share)} of all) had no majority and {counted}.")
         if len(panel["judges"]) == 2:
             lines.append("With two judges these are the ones on which they differ. A third would decide: escalation.")
@@ -159,7 +162,10 @@ def _difference(difference: Mapping[str, Any]) -> tuple[str, str]:
     value, low, high, p = (difference[name] for name in ("value", "low", "high", "p_adjusted"))
     if value is None:
         return "–", "–"
-    text = f"{value:+.3f}" if low is None else f"{value:+.3f} ({low:+.3f}–{high:+.3f})"
+    if low is None:
+        text = f"{value:+.3f}"
+    else:
+        text = f"{value:+.3f} ({low:+.3f}–{high:+.3f})"
     if p is None:
         return text, "–"
     return text, "< 0.001" if p < 0.001 else f"{p:.3f}"

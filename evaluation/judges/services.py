@@ -72,13 +72,18 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     population = _population(run, judged)
     if not population:
         raise errors.NothingToValidate
-    not_drawn = queries.models_not_drawn(existing) if existing else []
+    not_drawn = []
+    if existing:
+        not_drawn = queries.models_not_drawn(existing)
     if existing is not None:
         population = [(pk, stratum) for pk, stratum in population if stratum[0] in not_drawn]
         if not population:
             raise errors.AlreadyValidated
     sizes = Counter[Hashable](stratum for _pk, stratum in population)
-    size = sum(amount.per_stratum(sizes).values()) if amount.number is None else amount.number
+    if amount.number is None:
+        size = sum(amount.per_stratum(sizes).values())
+    else:
+        size = amount.number
     if not len(sizes) <= size <= MAX_ITEMS:
         raise errors.SampleTooSmall(f"{len(sizes)} … {MAX_ITEMS}")
     drawn = draw(population, amount, existing.seed if existing else seed)

@@ -26,7 +26,9 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     `judges` is None without a panel, `validation` until it has started.
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
-    names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
+    names = []
+    if run.panel or run.answers_each > 1:
+        names = sorted(endpoints_of(run).values_list("name", flat=True))
     verdicts = RunVerdicts(run)
     return {
         "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(verdicts)),
@@ -40,7 +42,9 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
 def judges(verdicts: RunVerdicts) -> dict[str, Any] | None:
     """The panel and the agreement of its judges; None if one judge decided once."""
     report = panel_report(verdicts)
-    return None if report is None else values.panel(report)
+    if report is None:
+        return None
+    return values.panel(report)
 
 
 def repeats(verdicts: RunVerdicts) -> dict[str, Any]:
@@ -68,7 +72,9 @@ def preference(verdicts: RunVerdicts, judged: Counts | None = None) -> dict[str,
 def validation(run: Run) -> dict[str, Any] | None:
     """The judge against physicians; None if there is no validation."""
     report = validation_report(run)
-    return None if report is None else values.validation(report)
+    if report is None:
+        return None
+    return values.validation(report)
 
 
 def panel_report(verdicts: RunVerdicts) -> PanelReport | None:

@@ -23,5 +23,7 @@ def validation(request: HttpRequest, pk: int) -> HttpResponse:
             services.start_validation(pk, **form.values, actor=signed_in_account(request))
             messages.success(request, _("Physicians can now take these responses from their queue."))
             return redirect("evaluation:run", pk)
-    status = 422 if form.errors else 200
+    status = 200
+    if form.errors:
+        status = 422
     return render(request, "evaluation/judges/validation.html", {"run": run, "form": form}, status=status)

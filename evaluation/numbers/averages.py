@@ -30,7 +30,9 @@ def mean(values: Iterable[float | None]) -> float | None:
     """
     all_values = list(values)
     known = [value for value in all_values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(all_values) else None
+    if known and len(known) == len(all_values):
+        return sum(known) / len(known)
+    return None
 
 
 def averages(cells: Mapping[Cell, float | None]) -> Averages:
@@ -73,7 +75,9 @@ class Contrast:
     @shown
     def difference(self) -> float | None:
         first, second = self.values
-        return None if first is None or second is None else first - second
+        if first is None or second is None:
+            return None
+        return first - second
 
 
 def contrasts_of(

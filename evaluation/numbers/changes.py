@@ -250,7 +250,9 @@ def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str
     labels = {"dataset": names[0], "first": names[0], "second": names[1]}
     clusters = totals.units.cluster[shared[0]]
     comparison = compare_pair(totals.rate, first, second, clusters, labels, minimum)
-    return comparison if is_complete else replace(comparison, low=None, high=None, p=None)
+    if is_complete:
+        return comparison
+    return replace(comparison, low=None, high=None, p=None)
 
 
 def bottlenecks(
@@ -260,7 +262,9 @@ def bottlenecks(
     result: list[Bottleneck] = []
     for totals in all_totals.values() if all_changes else ():
         rate, rate_rows = totals.rate, list[Bottleneck]()
-        sign = -1 if protocol.is_lower_better(rate) else 1
+        sign = 1
+        if protocol.is_lower_better(rate):
+            sign = -1
         of_rate = [change for change in all_changes if change.rate == rate.name]
         for second in dict.fromkeys(change.second for change in of_rate):
             contrast_rows = [change for change in of_rate if change.second == second]
@@ -275,7 +279,10 @@ def bottlenecks(
             [first, second_best, *_rest] = sorted(gains, key=lambda label: -sign * gains[label])
             names = competing[first].first, competing[second_best].first
             lead = _pooled(totals, _shared(totals, *names), names, minimum)
-            value = lead.difference if lead.p is not None else gains[first] - gains[second_best]
+            if lead.p is not None:
+                value = lead.difference
+            else:
+                value = gains[first] - gains[second_best]
             rate_rows.append(
                 Bottleneck(
                     dataset=second,

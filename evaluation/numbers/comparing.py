@@ -137,7 +137,10 @@ def compare_pair(
     shared = first.in_scope & second.in_scope
     if not shared.all():
         first, second = (side.map(lambda values: values[shared]) for side in (first, second))
-        clusters = None if clusters is None else clusters[shared]
+        if clusters is None:
+            clusters = None
+        else:
+            clusters = clusters[shared]
     failures = (first.hits > 0, second.hits > 0)
     if clusters is not None:
         cluster_ids, clusters = np.unique(clusters, return_inverse=True)
@@ -155,7 +158,9 @@ def compare_pair(
             first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True
         )
     are_independent = 0 < len(failures[0]) == len(first.hits)
-    discordance = mcnemar(*failures) if are_independent and rate.is_proportion else None
+    discordance = None
+    if are_independent and rate.is_proportion:
+        discordance = mcnemar(*failures)
     return ModelComparison(
         **fields,
         rates=(difference.first, difference.second),

@@ -57,7 +57,9 @@ class Counting:
         for rate_name, of_rate in totals.items():
             if value and of_rate.rate.arm == "control":
                 continue
-            better = "low" if self.protocol.is_lower_better(of_rate.rate) else "high"
+            better = "high"
+            if self.protocol.is_lower_better(of_rate.rate):
+                better = "low"
             groups = of_rate.groups(pooled=self.pooled)
             names = [group.name for group in groups]
             for group in groups:
@@ -89,7 +91,10 @@ class Counting:
 def verdict_counts(frame: Frame, facet: str = "", *, pooled: bool) -> dict[str, VerdictCounts]:
     """Value of the facet ('' without one) -> the counts of verdicts, without control samples."""
     rows = frame.rows.filter(~pl.col("is_control")).select("rubric", "model", "dataset", "verdict")
-    rows = rows.join(frame.facet(facet), on="rubric") if facet else rows.with_columns(pl.lit("").alias("value"))
+    if facet:
+        rows = rows.join(frame.facet(facet), on="rubric")
+    else:
+        rows = rows.with_columns(pl.lit("").alias("value"))
     counts: dict[str, dict[tuple[str, str], Counter[str]]] = {}
     by_verdict = rows.group_by("value", "model", "dataset", "verdict").agg(pl.len())
     for value, model, dataset, verdict, n in by_verdict.iter_rows():
@@ -131,10 +136,14 @@ def endings(frame: Frame, rules: Mapping[str, str]) -> list[OutcomeCount]:
     for model in frame.models:
         for dataset in frame.datasets:
             for kind in KINDS:
-                outcome = ANSWERED if kind == JUDGED else kind
+                outcome = kind
+                if kind == JUDGED:
+                    outcome = ANSWERED
                 n, counted = criteria.get((model, dataset, kind), (0, 0))
                 is_outcome = outcome == ANSWERED or (outcome in rules and outcome not in JUDGE_FAILURES)
-                ended = responses.get((model, dataset, outcome), 0) if is_outcome else None
+                ended = None
+                if is_outcome:
+                    ended = responses.get((model, dataset, outcome), 0)
                 if ended or n:
                     rule = failure_rule(rules, outcome)
                     rows.append(OutcomeCount(model, dataset, kind, ended, n, counted, rule))

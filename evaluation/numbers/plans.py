@@ -45,7 +45,9 @@ class Plan:
         """What a comparison by this rate on this data set is to the plan: one of `ROLES`."""
         if not self.frozen or metric != self.metric:
             return EXPLORATORY
-        return PLANNED if self.dataset in ("", dataset) else SECONDARY
+        if self.dataset in ("", dataset):
+            return PLANNED
+        return SECONDARY
 
     @property
     def as_json(self) -> dict[str, Any]:

@@ -134,4 +134,6 @@ def _compared_groups(groups: Sequence[UnitGroup], plan: Plan) -> Sequence[UnitGr
 def _lead(comparison: ModelComparison, *, lower: bool) -> float:
     """How far the fixed text is ahead of the model."""
     difference = comparison.difference or 0.0
-    return -difference if lower else difference
+    if lower:
+        return -difference
+    return difference

@@ -77,7 +77,9 @@ class Rate:
     @shown
     def interval(self) -> Literal["wilson", "skew-corrected-t"]:
         """The kind of its interval over clusters."""
-        return "skew-corrected-t" if self.score else "wilson"
+        if self.score:
+            return "skew-corrected-t"
+        return "wilson"
 
     def as_json(self) -> dict[str, Any]:
         """Everything that defines how the rate is counted."""

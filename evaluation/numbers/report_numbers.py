@@ -99,7 +99,9 @@ def count(
     """
     whole = frame.current
     pooled = protocol.pools(whole.datasets)
-    counted = whole.only(judged_by_all(whole)) if options.common else whole
+    counted = whole
+    if options.common:
+        counted = whole.only(judged_by_all(whole))
     rates = tuple(_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate))
     views = _views(protocol, whole)
     counter = Counting(protocol, pooled, plan.minimum)
@@ -173,8 +175,11 @@ def _breakdown(
     of_trap = [rate for rate in rates if rate.arm == "trap"]
     primary = next((rate for rate in rates if rate.name == plan.metric), rates[0])
     shown = next((rate for rate in rates if rate.name == view.rate), primary)
-    shown = shown if shown.arm == "trap" else rates[0]
-    names = dict(view.values) if view.values else labels
+    if shown.arm != "trap":
+        shown = rates[0]
+    names = labels
+    if view.values:
+        names = dict(view.values)
     totals = dict(facet_totals(frame, of_trap, view.name))
     order = sorted(totals)
     if view.values:
@@ -220,7 +225,9 @@ def _with_weights(rate: Rate, options: Options) -> Rate:
 def _views(protocol: Protocol, frame: Frame) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and the other facets of the release."""
     protocol_views = {view.name for view in protocol.facets}
-    polarity_view = [POLARITIES] if POLARITY in frame.facets and POLARITY not in protocol_views else []
+    polarity_view = []
+    if POLARITY in frame.facets and POLARITY not in protocol_views:
+        polarity_view = [POLARITIES]
     scored = {facet for rate in protocol.rates if rate.score for facet in rate.score.facets}
     others = sorted(set(frame.facets) - protocol_views - {POLARITY, RUBRIC} - scored)
     return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))

@@ -87,7 +87,9 @@ def counted(rules: Mapping[str, str], state: CriterionState) -> Counted:
 
 def failure_of(status: str, error: str) -> str:
     """Why a failed judgment has no verdict: one of JUDGE_FAILURES; '' if it has not failed."""
-    return {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(error, JUDGE_FAILED) if status == "failed" else ""
+    if status == "failed":
+        return {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(error, JUDGE_FAILED)
+    return ""
 
 
 def failure_rule(rules: Mapping[str, str], failure: str) -> str:
@@ -107,14 +109,20 @@ def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status
     rule = rules.get(outcome, JUDGED)
     if rule == JUDGED and not verdict and error not in (NO_RESPONSE, NOT_JUDGED):
         failure = failure_of(status, error)
-        rule = failure_rule(rules, failure) if failure else JUDGED
+        rule = JUDGED
+        if failure:
+            rule = failure_rule(rules, failure)
     if rule == JUDGED:
         return verdict or UNJUDGED
-    return UNJUDGED if rule == EXCLUDED else rule
+    if rule == EXCLUDED:
+        return UNJUDGED
+    return rule
 
 
 def kind_of(outcome: str, verdict: str, status: str, error: str) -> str:
     """Why a judgment has its verdict, or none: JUDGED, a failure of the judge, or an outcome."""
     if outcome != ANSWERED:
         return outcome
-    return JUDGED if verdict else failure_of(status, error) or PENDING
+    if verdict:
+        return JUDGED
+    return failure_of(status, error) or PENDING

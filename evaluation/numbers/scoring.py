@@ -44,27 +44,37 @@ class MeasuredScore:
     @property
     @shown
     def p5(self) -> float | None:
-        return self.box[0] if self.box else None
+        if self.box:
+            return self.box[0]
+        return None
 
     @property
     @shown
     def q1(self) -> float | None:
-        return self.box[1] if self.box else None
+        if self.box:
+            return self.box[1]
+        return None
 
     @property
     @shown
     def median(self) -> float | None:
-        return self.box[2] if self.box else None
+        if self.box:
+            return self.box[2]
+        return None
 
     @property
     @shown
     def q3(self) -> float | None:
-        return self.box[3] if self.box else None
+        if self.box:
+            return self.box[3]
+        return None
 
     @property
     @shown
     def p95(self) -> float | None:
-        return self.box[4] if self.box else None
+        if self.box:
+            return self.box[4]
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,10 @@ def with_scores(frame: Frame, rules: Sequence[ScoreRule], scores: pl.DataFrame) 
     is_judged = pl.col("verdict") != UNJUDGED
     columns = []
     for rule in rules:
-        known = pl.col(rule.name) if rule.name in scores.columns else pl.lit(None, dtype=pl.Float64)
+        if rule.name in scores.columns:
+            known = pl.col(rule.name)
+        else:
+            known = pl.lit(None, dtype=pl.Float64)
         columns.append(pl.when(is_judged).then(known.fill_nan(None)).alias(f"score/{rule.name}"))
     names = [name for name in scores.columns if name not in ("response", "rubric")]
     rows = frame.rows.join(scores, on=["response", "rubric"], how="left", maintain_order="left")
@@ -111,7 +124,10 @@ def score_rows(
     names = [f"score/{rule.name}" for rule in rules]
     rows = frame.rows.filter((pl.col("verdict") != UNJUDGED) & ~pl.col("is_control"))
     rows = rows.select("rubric", "model", "dataset", "cluster", *names)
-    rows = rows.join(frame.facet(facet), on="rubric") if facet else rows.with_columns(pl.lit("").alias("value"))
+    if facet:
+        rows = rows.join(frame.facet(facet), on="rubric")
+    else:
+        rows = rows.with_columns(pl.lit("").alias("value"))
     cells = rows.partition_by("value", "model", "dataset", as_dict=True)
     result = []
     for value, label in labels.items():
@@ -132,6 +148,8 @@ def _measure(rows: pl.DataFrame, rule: ScoreRule, minimum: int) -> MeasuredScore
     numbers = as_array(scored[f"score/{rule.name}"])
     sums, sizes = cluster_totals(as_array(scored["cluster"]), numbers, np.ones(len(scored)))
     mean, low, high, count = mean_interval(sums, sizes, minimum=minimum, limits=(rule.low, rule.high))
-    deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+    deviation = None
+    if len(numbers) > 1:
+        deviation = float(numbers.std(ddof=1))
     box = tuple(np.quantile(numbers, SHARES).tolist())
     return MeasuredScore(len(numbers), len(rows) - len(numbers), mean, deviation, low, high, count, box)

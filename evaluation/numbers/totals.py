@@ -95,7 +95,10 @@ class UnitTotals:
 
     def groups(self, *, pooled: bool, where: Flags | None = None) -> tuple[UnitGroup, ...]:
         """Each data set, and all pooled: their units of the rate's arm. `where`: only these."""
-        chosen = self.in_arm if where is None else self.in_arm & where
+        if where is None:
+            chosen = self.in_arm
+        else:
+            chosen = self.in_arm & where
         selections = [(name, chosen & (self.units.dataset == place)) for place, name in enumerate(self.datasets)]
         if pooled:
             selections.append((COMBINED, chosen))
@@ -111,7 +114,9 @@ class UnitTotals:
 def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
     """The sum of the weights at each of `count` indices; integers for integer weights."""
     sums: Ints = np.bincount(indices, weights, count)
-    return sums if weights.dtype.kind == "f" else np.rint(sums).astype(np.int64)
+    if weights.dtype.kind == "f":
+        return sums
+    return np.rint(sums).astype(np.int64)
 
 
 def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
@@ -137,7 +142,10 @@ def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Seq
     shape = (len(frame.models), len(arrays))
     result = {}
     for rate in rates:
-        totals = _scores(frame, rows, place, shape, rate) if rate.score else _sums(frame, rows, place, shape, rate)
+        if rate.score:
+            totals = _scores(frame, rows, place, shape, rate)
+        else:
+            totals = _sums(frame, rows, place, shape, rate)
         result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, arrays, totals)
     return result
 
@@ -176,7 +184,9 @@ def _sums(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int],
         missing=missing,
         scope=by_unit(within),
     )
-    return totals if rate.unit == "criterion" else _of_samples(totals)
+    if rate.unit == "criterion":
+        return totals
+    return _of_samples(totals)
 
 
 def _weight_of_rows(frame: Frame, rows: pl.DataFrame, weights: Weights) -> Floats:

@@ -22,7 +22,9 @@ def as_dict(
 
     `common`: whether only samples were counted that every model answered.
     """
-    planned = plan.metric if plan.frozen and not common else ""
+    planned = ""
+    if plan.frozen and not common:
+        planned = plan.metric
     return {
         "rate": as_rate(numbers.rates[0]),
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
@@ -70,7 +72,9 @@ def as_rate(rate: Rate) -> dict[str, Any]:
 
 
 def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
-    value = {"value": comparison.value} if comparison.value else {}
+    value = {}
+    if comparison.value:
+        value = {"value": comparison.value}
     return {**value, **shown_values(comparison), "planned": comparison.role == PLANNED}
 
 
@@ -86,7 +90,9 @@ def as_row(row: RateRow) -> dict[str, Any]:
 
 def _place(row: RateRow | ScoreRow) -> dict[str, Any]:
     place = {"endpoint": row.endpoint, "dataset": row.dataset}
-    return {**place, "value": row.value, "label": row.label} if row.value else place
+    if row.value:
+        return {**place, "value": row.value, "label": row.label}
+    return place
 
 
 def as_measured(measured: MeasuredRate) -> dict[str, Any]:

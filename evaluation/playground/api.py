@@ -45,5 +45,7 @@ class Playground(APIView):
         endpoint, send = body.pop("endpoint"), body.pop("send")
         asked = PlaygroundSettings(**body)
         prepared = services.prepare(asked)
-        outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request)) if send else None
+        outcome = None
+        if send:
+            outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request))
         return WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)

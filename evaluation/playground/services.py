@@ -318,7 +318,9 @@ def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     def read(reply: Reply, value: BaseModel | None) -> Parsed:
         if question.check is not None:
             question.check(reply.text if value is None else value)
-        return {} if value is None else value.model_dump(mode="json")
+        if value is None:
+            return {}
+        return value.model_dump(mode="json")
 
     label = f"{gettext(recipes.label(benchmark))}: {gettext(recipe.step_labels.get(name, name))}"
     return Prepared(label, on, question.role, question.request, question.shape, read)
@@ -330,10 +332,15 @@ def _first_question(asked: PlaygroundSettings, benchmark: str, step: Step) -> tu
     Raises NoQuestion, as it refused the first candidate.
     """
     roles = {role.name: "the-model" for role in recipes.recipe(benchmark).roles}
-    prompts = prompts_queries.full_name(benchmark, asked.prompts) if asked.prompts else None
+    prompts = None
+    if asked.prompts:
+        prompts = prompts_queries.full_name(benchmark, asked.prompts)
     refusal: rehearsal.NoQuestion | None = None
     for on, draft in _candidates(asked, benchmark):
-        chosen = draft if prompts is None else replace(draft, prompts=prompts)
+        if prompts is None:
+            chosen = draft
+        else:
+            chosen = replace(draft, prompts=prompts)
         try:
             with _prompts(benchmark, chosen.prompts):
                 return on, rehearsal.first_question(step, chosen, roles)
@@ -361,7 +368,10 @@ def _candidates(asked: PlaygroundSettings, benchmark: str) -> Iterator[tuple[str
         yield named, _stored_draft(number)
         return
     records = _usable_records(benchmark).order_by("pk")
-    record = records.filter(pk=whole_number(named) or 0).first() if named else records.first()
+    if named:
+        record = records.filter(pk=whole_number(named) or 0).first()
+    else:
+        record = records.first()
     if record is not None:
         joined = sources_queries.partner_contents([record])
         value = sources_queries.record_value(record, joined[record.pk])
@@ -441,7 +451,10 @@ def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str) -
     release = releases_queries.release(release_name)
     protocol = registry.protocol(release.benchmark)
     datasets = {dataset.name: dataset for dataset in queries.data_sets_in(release)}
-    dataset = datasets.get(dataset_name) if dataset_name else next(iter(datasets.values()), None)
+    if dataset_name:
+        dataset = datasets.get(dataset_name)
+    else:
+        dataset = next(iter(datasets.values()), None)
     if dataset is None:
         raise errors.NothingToTry(f"Data sets of {release}: {', '.join(datasets)}.")
     sample = _sample(asked, release, {dataset.task})

@@ -40,7 +40,9 @@ class ShownReply:
 
     @property
     def cost(self) -> Decimal:
-        return Decimal(self.reply.cost) if self.reply else Decimal(0)
+        if self.reply:
+            return Decimal(self.reply.cost)
+        return Decimal(0)
 
 
 def send(key: UUID, asked: PlaygroundSettings, endpoints: Iterable[Endpoint], actor: User, start: Start) -> None:

@@ -26,7 +26,10 @@ from review.rules.text import unified_newlines
 @requires(Can.MEASURE, "GET", "POST")
 def playground(request: HttpRequest) -> HttpResponse:
     """Choose what to try and see its prompt; edit it, and send it to up to three models."""
-    data = request.POST if request.method == "POST" else request.GET
+    if request.method == "POST":
+        data = request.POST
+    else:
+        data = request.GET
     if request.method != "POST" and "what" not in data:
         return _page(request, PlaygroundForm())
     form = PlaygroundForm(data)
@@ -72,7 +75,9 @@ def playground_replies(request: HttpRequest, trial: UUID) -> HttpResponse:
 
 def _page(request: HttpRequest, form: PlaygroundForm, **shown: Any) -> HttpResponse:
     context = {"form": form, "has_endpoints": Endpoint.objects.usable().exists(), "key": uuid4(), **shown}
-    status = 422 if form.errors else 200
+    status = 200
+    if form.errors:
+        status = 422
     return render(request, "evaluation/playground/playground.html", context, status=status)
 
 

@@ -192,7 +192,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     ways = {pk: _way(run, protocol, withdrawn) for pk, run in shown_runs.items()}
     # The way of judging that most models share; of several, that of the newest run, which is first.
     latest = [ways[of_endpoint[0][0].pk] for of_endpoint in candidates.values()]
-    usual = max(latest, key=latest.count) if latest else None
+    usual = None
+    if latest:
+        usual = max(latest, key=latest.count)
     # A model's latest run of that kind, or else its latest.
     newest: dict[int, tuple[Run, Endpoint]] = {}
     for pk, of_endpoint in candidates.items():
@@ -204,7 +206,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     listed += [(run, endpoint, None) for run, endpoint in newest.values()]
     listed += [(result.run, result.endpoint, result.coverage) for result in incomplete]
     chosen_by = selection(release)
-    reported = reported_names(run for run, _endpoint, _coverage in listed) if chosen_by.names else {}
+    reported = {}
+    if chosen_by.names:
+        reported = reported_names(run for run, _endpoint, _coverage in listed)
     entries = []
     for run, endpoint, lacking in listed:
         by_model = result_cache.cached(keys[run.pk], lambda run=run: _scores(run))  # type: ignore[misc]
@@ -333,7 +337,9 @@ def _ranks(
         return {}
     pooled = entries[0].scores[-1].dataset == COMBINED
     stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
-    key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}" if all(keys.values()) else ""
+    key = ""
+    if all(keys.values()):
+        key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}"
     pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, datasets if pooled else datasets[-1:]))
     return ranks(sort_values, pairs if lower else {pair: (-difference, p) for pair, (difference, p) in pairs.items()})
 
@@ -377,7 +383,9 @@ def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:
 def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
     """The published tables with the board's rate, cut to its columns, with the board's models."""
     datasets = [name for name, _label in board.datasets]
-    whole = datasets[-1] if datasets else ""
+    whole = ""
+    if datasets:
+        whole = datasets[-1]
     if COMBINED in datasets:
         whole = COMBINED
     tables = []

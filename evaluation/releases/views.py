@@ -61,7 +61,9 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     release = releases_queries.release(name, version)
     if request.method == "GET":
         named = NamedResultForm(request.GET)
-        shown = named.cleaned_data if named.is_valid() else {}
+        shown = {}
+        if named.is_valid():
+            shown = named.cleaned_data
         results = [
             row for row in incomplete_results(release) if shown == {"run": row.run.pk, "model": row.endpoint.name}
         ]

@@ -35,32 +35,36 @@ def reach_of(comparisons: Iterable[ModelComparison]) -> float:
 
 def scale_of(reach: float, rate: Rate) -> tuple[str, str]:
     """The ends of a forest plot, in the unit of `format_interval`."""
-    return (f"{-100 * reach:+.0f}", f"{100 * reach:+.0f}") if rate.percent else (f"{-reach:+.2f}", f"{reach:+.2f}")
+    if rate.percent:
+        return (f"{-100 * reach:+.0f}", f"{100 * reach:+.0f}")
+    return (f"{-reach:+.2f}", f"{reach:+.2f}")
 
 
 def format_difference(difference: float | None, rate: Rate) -> str:
     """'+12.0 pp' (percentage points), or '+0.120' for rates without percent; '' for None."""
     if difference is None:
         return ""
-    return (
-        gettext("%(n)s pp") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
-        if rate.percent
-        else f"{difference:+.3f}"
-    )
+    if rate.percent:
+        return gettext("%(n)s pp") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
+    return f"{difference:+.3f}"
 
 
 def format_p(p: float | None) -> str:
     """'0.012', or '< 0.001'; '' for None."""
     if p is None:
         return ""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}"
 
 
 def format_interval(low: float | None, high: float | None, rate: Rate) -> str:
     """The interval of a difference, in the unit of `format_difference`; '' if there is none."""
     if low is None or high is None:
         return ""
-    return f"{100 * low:+.1f} – {100 * high:+.1f}" if rate.percent else f"{low:+.3f} – {high:+.3f}"
+    if rate.percent:
+        return f"{100 * low:+.1f} – {100 * high:+.1f}"
+    return f"{low:+.3f} – {high:+.3f}"
 
 
 def effect_size(comparison: ModelComparison) -> str:

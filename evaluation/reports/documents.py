@@ -46,8 +46,13 @@ def as_markdown(report: Report) -> str:
         lines += ["> Results so far: unfinished items count as not judged.", ""]
     for each in report.left_out:
         at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", text_tables.markdown_cell(each.left_out_because)
-        reason = f" ({reason})" if reason else ""
-        effect = "the other judges decide without it" if each.role == JUDGE else "its numbers are incomplete"
+        if reason:
+            reason = f" ({reason})"
+        else:
+            reason = ""
+        effect = "its numbers are incomplete"
+        if each.role == JUDGE:
+            effect = "the other judges decide without it"
         lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: {effect}.", ""]
     said = answer(report, report.planned_rate)
     facts = (f"- {name}: {text_tables.markdown_cell(value)}" for name, value in said.facts)
@@ -117,7 +122,9 @@ def _models(report: Report) -> list[str]:
 def how_judged(run: Run) -> str:
     """How the judges of a run were asked, for its report and the card of its bundle."""
     judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
-    calls = "one call per sample" if run.judging == Run.Judging.PER_SAMPLE else "one call per criterion"
+    calls = "one call per criterion"
+    if run.judging == Run.Judging.PER_SAMPLE:
+        calls = "one call per sample"
     asked = f"Judged by {judges}, {calls}"
     if run.judge_temperature is not None:
         asked += f", at temperature {run.judge_temperature:g}"
@@ -134,13 +141,19 @@ def _how_decided(report: Report) -> str:
     text = f"judge{'s' * (len(judges) > 1)} {', '.join(judges)}"
     if not judges:
         imported = report.run.origin == Run.Origin.IMPORTED
-        text = "judge not stated" if imported else f"responses read by code, seed {report.run.seed}"
+        if imported:
+            text = "judge not stated"
+        else:
+            text = f"responses read by code, seed {report.run.seed}"
     suffix = ", sampled with the settings of the endpoints, not of the benchmark"
     return text + (suffix if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
 def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str]:
-    rates = report.facet_rates if facet else report.rates
+    if facet:
+        rates = report.facet_rates
+    else:
+        rates = report.rates
     datasets, several = dict(report.datasets), len(rates) > 1
     head = ["Model", "Data set", *([facet] if facet else []), *(["Metric"] if several else []), "Rate", "95 % interval"]
     head += ["Numerator / denominator", "Not judged" if report.run.judge else "Excluded", *BOUNDS]
@@ -184,8 +197,12 @@ def _plan(report: Report) -> list[str]:
     plan, lines = report.plan, []
     if plan.frozen:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
-        preset = f"counting rules '{text_tables.markdown_cell(plan.preset)}'; " if plan.preset else ""
-        dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; " if plan.dataset else ""
+        preset = ""
+        if plan.preset:
+            preset = f"counting rules '{text_tables.markdown_cell(plan.preset)}'; "
+        dataset = ""
+        if plan.dataset:
+            dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; "
         lines += [
             f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; {dataset}"
             f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
@@ -217,7 +234,9 @@ def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]
 def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
     value = format_share(measured.value, percent=rate.percent)
     if not value:
-        return f"– ({PARTIAL})" if measured.partial else "–"
+        if measured.partial:
+            return f"– ({PARTIAL})"
+        return "–"
     if measured.interval is None:
         return f"{value} (too few)"
     return f"{value} ({'–'.join(format_share(limit, percent=rate.percent) for limit in measured.interval)})"

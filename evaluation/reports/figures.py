@@ -50,17 +50,23 @@ class RateLine:
     @property
     def drawn(self) -> float | None:
         """The rate; None if there is nothing or too little to draw."""
-        return None if self.measured.too_few else self.measured.value
+        if self.measured.too_few:
+            return None
+        return self.measured.value
 
     @property
     def href(self) -> str:
         """The answers that make up the rate; if none do, those that it is a share of."""
-        return self.hits_href if self.measured.numerator else self.counted_href
+        if self.measured.numerator:
+            return self.hits_href
+        return self.counted_href
 
     @property
     def note(self) -> str:
         """Why a rate is not drawn."""
-        return gettext("too few") if self.measured.too_few else ""
+        if self.measured.too_few:
+            return gettext("too few")
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +206,8 @@ def _of_rate(items: Iterable[Item], rate: Rate) -> tuple[Item, ...]:
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
     rate = rate_named(report, chosen_rate or view.rate)
-    rate = rate if rate in report.facet_rates else report.facet_rates[0]
+    if rate not in report.facet_rates:
+        rate = report.facet_rates[0]
     facet, rows = view.name, report.facets[view.name]
     names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
     position = report.facet_rates.index(rate)
@@ -277,7 +284,9 @@ def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> l
     ]
     table = []
     for row in rows:
-        value = value_name(row.value, gettext(row.label)) if row.value else ""
+        value = ""
+        if row.value:
+            value = value_name(row.value, gettext(row.label))
         lines = []
         for rate, links in verdicts:
             chosen = rate.only if rate.only and rate.only.facet == POLARITY and not facet else (facet, row.value)
@@ -306,6 +315,6 @@ def _sorted(table: list[tuple[RateLine, ...]], position: int, sort: str) -> tupl
         "rate": lambda line: (-1.0 if line.measured.value is None else line.measured.value,),
     }
     key = keys.get(sort.removeprefix("-"))
-    return (
-        tuple(sorted(table, key=lambda row: key(row[position]), reverse=sort.startswith("-"))) if key else tuple(table)
-    )
+    if key:
+        return tuple(sorted(table, key=lambda row: key(row[position]), reverse=sort.startswith("-")))
+    return tuple(table)

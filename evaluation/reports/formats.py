@@ -141,7 +141,9 @@ def _line(columns: Sequence[str], values: Mapping[str, object]) -> list[object]:
 
 def tables(report: Report) -> list[str]:
     """The names of tables that `as_csv` can write separately."""
-    scores = [score_lines.SCORES] if report.protocol.scores else []
+    scores = []
+    if report.protocol.scores:
+        scores = [score_lines.SCORES]
     return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, PUBLIC, *scores, *report.facets]
 
 

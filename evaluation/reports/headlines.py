@@ -73,7 +73,9 @@ def cache_headline(of: Report) -> tuple[str, list[float]]:
     name, dataset = of.planned_rate.name, _datasets(of)[0]
     values = [row.rates[name].value for row in of.overall if row.dataset == dataset]
     known = [value for value in values if value is not None]
-    ends = sorted({min(known), max(known)}) if known else []
+    ends = []
+    if known:
+        ends = sorted({min(known), max(known)})
     return result_cache.cached(_headline_key(of.run), lambda: (name, ends))
 
 
@@ -84,7 +86,9 @@ def _headline_key(run: Run) -> str:
 def _in_words(run: Run, name: str, ends: Sequence[float]) -> str:
     rate = next(rate for rate in registry.protocol(run.release.benchmark).rates if rate.name == name)
     shares = "–".join(format_share(end, percent=rate.percent) for end in ends)
-    return f"{shares} {gettext(rate.label)}" if shares else ""
+    if shares:
+        return f"{shares} {gettext(rate.label)}"
+    return ""
 
 
 def _datasets(of: Report) -> list[str]:
@@ -92,7 +96,9 @@ def _datasets(of: Report) -> list[str]:
     names = [name for name, _label in of.datasets]
     if of.plan.dataset in names:
         return [of.plan.dataset]
-    return [COMBINED] if COMBINED in names else names[:DATASETS_NAMED]
+    if COMBINED in names:
+        return [COMBINED]
+    return names[:DATASETS_NAMED]
 
 
 def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
@@ -106,7 +112,10 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
     if not rows:
         return [gettext("%(release)s, %(dataset)s: no verdicts on '%(rate)s'.") % words]
     rows.sort(key=lambda row: row[1].value or 0.0)
-    ends = rows if len(rows) <= MODELS_NAMED else [rows[0], rows[-1]]
+    if len(rows) <= MODELS_NAMED:
+        ends = rows
+    else:
+        ends = [rows[0], rows[-1]]
     named = "; ".join(_measured(endpoint, measured, rate) for endpoint, measured in ends)
     if others := len(rows) - len(ends):
         named += ngettext("; %(n)d model between them", "; %(n)d models between them", others) % {"n": others}
@@ -142,7 +151,9 @@ def _differences(of: Report, rate: Rate, dataset: str, measured: set[str]) -> li
     if rest := len(pairs) - len(sentences):
         text = ngettext("%(n)d more pair is in the table.", "%(n)d more pairs are in the table.", rest)
         sentences.append(text % {"n": rest})
-    return [" ".join(sentences)] if sentences else []
+    if sentences:
+        return [" ".join(sentences)]
+    return []
 
 
 def _difference(each: ModelComparison, rate: Rate) -> str:
@@ -167,9 +178,10 @@ def _facts(of: Report) -> list[tuple[str, str]]:
     run = of.run
     judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
     if not judges:
-        judges = (
-            gettext("not stated") if run.origin == Run.Origin.IMPORTED else gettext("none: code reads the responses")
-        )
+        if run.origin == Run.Origin.IMPORTED:
+            judges = gettext("not stated")
+        else:
+            judges = gettext("none: code reads the responses")
     state = str(run.get_status_display())
     if not of.finished:
         state = gettext("%(state)s; unfinished items count as not judged") % {"state": state}

@@ -84,7 +84,9 @@ def _radars(each: FilledTable, name: str) -> Iterator[RadarChart]:
 
 
 def _name(row: FilledRow) -> str:
-    return f"{row.model} ({gettext('paper')})" if row.published else row.model
+    if row.published:
+        return f"{row.model} ({gettext('paper')})"
+    return row.model
 
 
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:
@@ -100,7 +102,9 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
         about = gettext("samples of this release")
         if any(column.measure == "drafts" for column in columns):
             about = gettext("all drafts of this release's batches")
-        return {about: values} if any(value is not None for value in values) else {}
+        if any(value is not None for value in values):
+            return {about: values}
+        return {}
     numbers = {endpoint: [_number(report, endpoint, column) for column in columns] for endpoint in report.endpoints}
     own = {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
     if own and all(column.measure == "errors" and column.facet for column in columns):
@@ -132,7 +136,9 @@ def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float 
 def _whole(report: Report) -> str:
     """All data sets pooled, else the first."""
     names = [name for name, _label in report.datasets]
-    return COMBINED if COMBINED in names else names[0]
+    if COMBINED in names:
+        return COMBINED
+    return names[0]
 
 
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
@@ -148,19 +154,28 @@ def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
             return None
         case "rate":
             row = _row(report, endpoint, dataset, column)
-            return row.rates[column.name].value if row and column.name in row.rates else None
+            if row and column.name in row.rates:
+                return row.rates[column.name].value
+            return None
         case "score" | "scored":
             for each in report.numbers.scores:
                 if (each.endpoint, each.dataset) == (endpoint, dataset) and column.name in each.scores:
                     measured = each.scores[column.name]
-                    return measured.mean if column.measure == "score" else float(measured.n)
+                    if column.measure == "score":
+                        return measured.mean
+                    return float(measured.n)
             return None
         case "errors":
             rows = _rows(report, column)
-            of_whole = {dataset} if column.facet else {name for name, _label in report.datasets} - {COMBINED}
+            if column.facet:
+                of_whole = {dataset}
+            else:
+                of_whole = {name for name, _label in report.datasets} - {COMBINED}
             parts = [row for row in rows if row.endpoint == endpoint and row.dataset in of_whole]
             total = sum(_errors(report, row) for row in parts)
-            return _errors(report, _row(report, endpoint, dataset, column)) / total if total else None
+            if total:
+                return _errors(report, _row(report, endpoint, dataset, column)) / total
+            return None
     for change in report.numbers.changes:
         if (change.first, change.endpoint, change.rate) == (dataset, endpoint, column.name):
             return {"gain": change.gain, "fixed": change.fix_rate, "broken": change.break_rate}[column.measure]
@@ -182,7 +197,9 @@ def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> Ra
 def _errors(report: Report, row: RateRow | None) -> int:
     """The verdicts of a row that count against the model."""
     failing = report.protocol.failing_verdicts
-    return sum(n for verdict, n in row.verdicts.items() if verdict in failing) if row else 0
+    if row:
+        return sum(n for verdict, n in row.verdicts.items() if verdict in failing)
+    return 0
 
 
 @override("en")
@@ -206,7 +223,9 @@ def as_csv(report: Report) -> str:
     rows: list[Sequence[object]] = [("table", "group", "model", "from", "column", "value")]
     for each in paper_tables(report):
         for row in each.rows:
-            source = PUBLISHED if row.published else OWN
+            source = OWN
+            if row.published:
+                source = PUBLISHED
             values = zip(each.table.columns, row.cells, strict=True)
             rows += [
                 (
@@ -259,7 +278,9 @@ def as_latex(report: Report) -> str:
 
 
 def _head(each: FilledTable) -> list[str]:
-    group = ["Group"] if each.table.groups else []
+    group = []
+    if each.table.groups:
+        group = ["Group"]
     return [*group, "Model", "From", *(column.label for column in each.table.columns)]
 
 
@@ -271,7 +292,9 @@ def _cells(each: FilledTable) -> list[list[str]]:
 
 
 def _notices(report: Report) -> list[str]:
-    notices = [SIMULATED] if report.simulated else []
+    notices = []
+    if report.simulated:
+        notices = [SIMULATED]
     notices += [SIMULATED_REVIEWERS] if report.run.release.simulated_samples else []
     notices += ["Results so far."] if not report.finished else []
     return [f"> **{notice}**" for notice in notices]

@@ -64,7 +64,9 @@ class Unread:
 
     @property
     def share(self) -> float:
-        return self.count / self.asked if self.asked else 0.0
+        if self.asked:
+            return self.count / self.asked
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,9 @@ def waiting_key(run: Run, options: Options) -> str:
     if run.rubrics_total < cache_warming.LARGE_RUN or not result_cache.is_over(run):
         return ""
     key = _basis(run, options).key
-    return "" if result_cache.is_cached(key) else key
+    if result_cache.is_cached(key):
+        return ""
+    return key
 
 
 def report(run: Run, options: Options | None = None) -> Report:
@@ -202,7 +206,9 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
     """The unknown ending of a response; '' if it begins like reasoning; None if nothing is odd."""
     if outcome == Response.Outcome.UNKNOWN:
         return detail.rpartition(": ")[2].removesuffix(".")
-    return "" if like_reasoning else None
+    if like_reasoning:
+        return ""
+    return None
 
 
 def _numbers(run: Run, basis: _Basis) -> ReportNumbers:
@@ -258,11 +264,10 @@ def judgments(
         rows = rows.filter(response__endpoint__name=endpoint)
     if dataset and dataset != COMBINED:
         selected = next((data for data in data_sets_of(run) if data.name == dataset), None)
-        rows = (
-            rows.filter(rubric__sample__task=selected.task, response__variant=selected.variant)
-            if selected
-            else rows.none()
-        )
+        if selected:
+            rows = rows.filter(rubric__sample__task=selected.task, response__variant=selected.variant)
+        else:
+            rows = rows.none()
     if arm:
         rows = rows.filter(rubric__sample__version__sample__arm=arm)
     elif verdict:
@@ -272,7 +277,9 @@ def judgments(
         rows = rows.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups))
     elif facet and value:
         rows = rows.filter(rubric__facets__name=facet, rubric__facets__value=value)
-    return _counting_as(run, rows, verdict.split(",")) if verdict else rows
+    if verdict:
+        return _counting_as(run, rows, verdict.split(","))
+    return rows
 
 
 def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) -> QuerySet[Judgment]:
@@ -297,7 +304,9 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
 
 def _without(rows: QuerySet[Judgment], samples: QuerySet[ReleasedSample]) -> QuerySet[Judgment]:
     """Those on other samples. No condition where there are none: it would slow every page."""
-    return rows.exclude(rubric__sample__in=samples) if samples.exists() else rows
+    if samples.exists():
+        return rows.exclude(rubric__sample__in=samples)
+    return rows
 
 
 def _states(run: Run) -> list[tuple[str, str, str, str]]:

@@ -53,7 +53,10 @@ def _chart(report: Report, rule: ScoreRule) -> BoxChart:
     rows = []
     for row in report.numbers.scores:
         score = row.scores[rule.name]
-        label = f"{row.endpoint}: {gettext(labels[row.dataset])}" if several else row.endpoint
+        if several:
+            label = f"{row.endpoint}: {gettext(labels[row.dataset])}"
+        else:
+            label = row.endpoint
         rows.append(Box(label, score.box, score.mean, format_interval(score) or gettext("too few"), score.n))
     return boxes(rows, low=rule.low, high=rule.high, name=f"boxes-{rule.name}", title=gettext(rule.label))
 
@@ -75,7 +78,9 @@ def quartiles(score: MeasuredScore) -> str:
 
 def format_interval(score: MeasuredScore) -> str:
     """'0.120–0.180'; '' if there is none."""
-    return "" if score.low is None or score.high is None else f"{score.low:.3f}–{score.high:.3f}"
+    if score.low is None or score.high is None:
+        return ""
+    return f"{score.low:.3f}–{score.high:.3f}"
 
 
 def csv_rows(report: Report) -> list[list[Any]]:
@@ -98,7 +103,9 @@ def as_markdown(report: Report) -> list[str]:
     lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in figures.rules)]
     datasets = dict(report.datasets)
     for label, table in figures.tables:
-        facet = [label] if label else []
+        facet = []
+        if label:
+            facet = [label]
         head = ["Model", "Data set", *facet, "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
         rows = [
             (

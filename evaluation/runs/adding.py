@@ -137,7 +137,10 @@ def add_checks(checks: Checks) -> Run:
         again = set(stored.exclude(response=None).values_list("response", "policy"))
         new = []
         for row in rows:
-            is_known = row.policy in texts if row.response_id is None else (row.response_id, row.policy) in again
+            if row.response_id is None:
+                is_known = row.policy in texts
+            else:
+                is_known = (row.response_id, row.policy) in again
             if not is_known:
                 new.append(row)
         if run.status != Run.Status.FINISHED or not new:
@@ -153,8 +156,14 @@ def add_checks(checks: Checks) -> Run:
 
 def _reopened(run: Run, budget_money: Decimal | None, budget_calls: int | None) -> Run:
     """The run at work again, within a budget beyond what it has spent."""
-    run.budget_money = None if budget_money is None else run.cost + budget_money
-    run.budget_calls = None if budget_calls is None else run.calls + budget_calls
+    if budget_money is None:
+        run.budget_money = None
+    else:
+        run.budget_money = run.cost + budget_money
+    if budget_calls is None:
+        run.budget_calls = None
+    else:
+        run.budget_calls = run.calls + budget_calls
     run.save(update_fields=["budget_money", "budget_calls"])
     services.settle(run.pk)
     life_cycle.wake_workers()

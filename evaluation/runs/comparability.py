@@ -78,7 +78,10 @@ def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability
     judges = {judge.name for judge in queries.judges_of(run)}
     rules, usual = plan_of(run, protocol, ()).outcomes, plan.default_rules(protocol)
     prompts = sorted({prompt for model in asked for prompt in model.prompts})
-    temperature = "" if run.judge_temperature is None else f"{run.judge_temperature:g}"
+    if run.judge_temperature is None:
+        temperature = ""
+    else:
+        temperature = f"{run.judge_temperature:g}"
     return Comparability(
         release=f"{run.release} ({run.release.sha256[:12]}…)",
         datasets=", ".join(dataset.name for dataset in queries.data_sets_of(run)),

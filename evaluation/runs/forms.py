@@ -96,7 +96,10 @@ class RunForm(SpendingForm):
 
     def _release(self) -> Release | None:
         """The chosen release, as far as it can be read before validation."""
-        value = self.data.get("release") if self.is_bound else self.initial.get("release")
+        if self.is_bound:
+            value = self.data.get("release")
+        else:
+            value = self.initial.get("release")
         if isinstance(value, Release):
             return value
         return Release.objects.filter(pk=whole_number(str(value or "")) or 0).first()
@@ -124,9 +127,13 @@ class RunForm(SpendingForm):
         self._offer("prompts", sets, is_offered=bool(own))
         presets = [(name, gettext(preset.label)) for name, preset in protocol.presets.items()]
         self._offer("preset", presets, is_offered=bool(presets))
-        usual = [("", gettext("Set by the counting rules"))] if presets else []
+        usual = []
+        if presets:
+            usual = [("", gettext("Set by the counting rules"))]
         self._offer("metric", [*usual, *((rate.name, gettext(rate.label)) for rate in protocol.rates)])
-        pooled = [(COMBINED, gettext("Combined"))] if protocol.pooled else []
+        pooled = []
+        if protocol.pooled:
+            pooled = [(COMBINED, gettext("Combined"))]
         primary = [("", gettext("All data sets as one family")), *names, *pooled]
         self._offer("primary_dataset", primary, is_offered=len(datasets) > 1)
         for outcome, label in rule_names(protocol):

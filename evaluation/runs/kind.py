@@ -63,14 +63,20 @@ class RunKind(JobKind[Run]):
 
     def work(self, pk: int) -> int:
         imported = Run.objects.filter(pk=pk, origin=Run.Origin.IMPORTED).exists()
-        ran = 0 if imported else work.work_on_run(pk)  # imported results need no calls
+        # Imported results need no calls.
+        if imported:
+            ran = 0
+        else:
+            ran = work.work_on_run(pk)
         tallies.tally(pk)
         cache_warming.warm(pk)
         return ran
 
     def first_result(self, job: Run) -> str:
         sample = queries.first_sample(job)
-        return reverse("evaluation:sample", args=[job.pk, sample.key]) if sample else ""
+        if sample:
+            return reverse("evaluation:sample", args=[job.pk, sample.key])
+        return ""
 
     def trials(self, job: Run) -> Iterable[Trial]:
         return trials.trials(job)

@@ -65,7 +65,9 @@ def runs(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[R
         rows = rows.filter(named | Exists(tested))
     if benchmark:
         rows = rows.filter(release__benchmark=benchmark)
-    return rows.filter(status=status) if status else rows
+    if status:
+        return rows.filter(status=status)
+    return rows
 
 
 def prompts_of(run: Run) -> AbstractContextManager[None]:
@@ -204,7 +206,9 @@ def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str
 
 def asked_of(protocol: Protocol, sample: ReleasedSample, ask: Ask, model: str) -> Ask:
     """The question as a model of this name is asked it."""
-    return ask if protocol.ask_model is None else protocol.ask_model(sample_value(sample), ask, model)
+    if protocol.ask_model is None:
+        return ask
+    return protocol.ask_model(sample_value(sample), ask, model)
 
 
 def model_request(ask: Ask, sampling: str, repeat: int = 0) -> Request:
@@ -226,7 +230,10 @@ def judge_request(request: Request, run: Run, *, answer: int, judgment: int = 0)
     verdict would make the judge look more consistent than it is. At temperature 0, a judge that is
     asked once is asked once for equal texts: equal requests are paid for once.
     """
-    temperature = run.judge_temperature if request.temperature is None else request.temperature
+    if request.temperature is None:
+        temperature = run.judge_temperature
+    else:
+        temperature = request.temperature
     if temperature == 0 and run.judgments_each == 1:
         return replace(request, temperature=temperature, repeat=0)
     repeat = answer * run.judgments_each + judgment
@@ -269,7 +276,9 @@ def models_asked(run: Run) -> list[ModelAsked]:
 def first_sample(run: Run) -> ReleasedSample | None:
     """The sample with which a run begins."""
     row = Response.objects.filter(run=run).select_related("sample").order_by("pk").first()
-    return row.sample if row else None
+    if row:
+        return row.sample
+    return None
 
 
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
@@ -281,7 +290,9 @@ def endpoints_of(run: Run) -> QuerySet[Endpoint]:
 def language_of(row: ReleasedSample) -> str:
     """The language of a sample (ISO 639-1) that models should answer in; '' if unknown."""
     language = row.version.case.language
-    return "" if language == UNDETERMINED else language
+    if language == UNDETERMINED:
+        return ""
+    return language
 
 
 def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
@@ -377,7 +388,9 @@ class RunProgress:
     @shown
     def percent(self) -> int:
         """The percentage of responses and judgments that have ended, rounded down."""
-        return 100 * self.ended // self.total if self.total else 0
+        if self.total:
+            return 100 * self.ended // self.total
+        return 0
 
     @property
     def total(self) -> int:

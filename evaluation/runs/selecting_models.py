@@ -30,7 +30,10 @@ def selection(release: Release) -> Selection:
     """The selection of a release: models in selecting roles, and those that its facet names."""
     batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
     bound = set(BatchRole.objects.filter(batch__in=batches).values_list("role", "endpoint__model"))
-    selecting = {role.name for role in recipes.recipe(release.benchmark).roles if role.selects} if bound else set()
+    if bound:
+        selecting = {role.name for role in recipes.recipe(release.benchmark).roles if role.selects}
+    else:
+        selecting = set()
     names = {model for role, model in bound if role in selecting}
     if facet := registry.protocol(release.benchmark).chosen_by:
         named = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()

@@ -207,4 +207,6 @@ class RunSettings(LaunchSettings):
     @property
     def rule(self) -> str:
         """The rule by which votes become a verdict; '' if one judge decides once."""
-        return self.panel if len(self.judges) > 1 or self.judgments > 1 else ""
+        if len(self.judges) > 1 or self.judgments > 1:
+            return self.panel
+        return ""

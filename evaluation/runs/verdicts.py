@@ -65,7 +65,9 @@ def read_table(rows: QuerySet[Any], columns: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _type_of(field: str) -> Any:
-    return pl.Int64 if field.endswith("id") or field in ("repeat", "number") else pl.String
+    if field.endswith("id") or field in ("repeat", "number"):
+        return pl.Int64
+    return pl.String
 
 
 def run_frame(
@@ -82,8 +84,10 @@ def run_frame(
         as_of: errata and marks of tools that became known later are left out; by default none.
     """
     protocol = registry.protocol(run.release.benchmark)
-    datasets = data_sets_of(run) if datasets is None else datasets
-    rules = outcomes_of(run, protocol) if rules is None else rules
+    if datasets is None:
+        datasets = data_sets_of(run)
+    if rules is None:
+        rules = outcomes_of(run, protocol)
     tested = _tested(run)
     return build_frame(tuple(tested.values()), _keys(datasets), rules, run_tables(run, tested, as_of))
 
@@ -245,7 +249,10 @@ def _responses(run: Run, tested: Mapping[int, str]) -> pl.DataFrame:
 def _voids(run: Run, as_of: datetime | None) -> pl.DataFrame:
     """The marks of tools that verdicts of a run are void, as far as they were known."""
     rows = VoidVerdict.objects.filter(run=run)
-    known = rows if as_of is None else rows.filter(at__lte=as_of)
+    if as_of is None:
+        known = rows
+    else:
+        known = rows.filter(at__lte=as_of)
     return read_table(known, {"response_id": "response", "rubric_id": "rubric", "reason": "void"})
 
 
@@ -328,7 +335,10 @@ def _members(release: Release, protocol: Protocol) -> pl.DataFrame:
     )
     polarity = read_table(with_polarity.annotate(value=own), {"value": "value", "id": "rubric"})
     keys = {rate.only.value for rate in protocol.rates if rate.only and rate.only.facet == RUBRIC}
-    by_key = read_table(of_release.filter(key__in=keys), {"key": "value", "id": "rubric"}) if keys else polarity.clear()
+    if keys:
+        by_key = read_table(of_release.filter(key__in=keys), {"key": "value", "id": "rubric"})
+    else:
+        by_key = polarity.clear()
     parts = [facets]
     for name, rows in ((POLARITY, polarity), (RUBRIC, by_key)):
         parts.append(rows.select(pl.lit(name).alias("facet"), "value", "rubric"))

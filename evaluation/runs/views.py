@@ -149,7 +149,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     }
     option_values |= {"all_ranked": "1" if options.all_ranked else ""}
     in_batches = watched_run.transport == Run.Transport.BATCH
-    batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
+    batches = []
+    if in_batches:
+        batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1])
     context = {
         **job_context(RUNS, watched_run, request),
         "run": watched_run,
@@ -206,7 +208,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 
     # Pages with options are not cached, because there are too many combinations.
-    cache_key = "" if request.GET else report.numbers_key
+    if request.GET:
+        cache_key = ""
+    else:
+        cache_key = report.numbers_key
     report_html = cached_page(cache_key and f"page:{cache_key}", render_report)
     context["report_html"] = mark_safe(report_html)  # noqa: S308 - rendered by our template
     return render(request, "evaluation/runs/run.html", context)
@@ -214,7 +219,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _model_states(run: Run) -> list[tuple[queries.ModelState, Any]]:
     """Models under test, judges of a panel, and their endpoints now, unless all simply ended."""
-    states = queries.model_states(run) if run.origin == Run.Origin.LAUNCHED else []
+    states = []
+    if run.origin == Run.Origin.LAUNCHED:
+        states = queries.model_states(run)
     if run.status == Run.Status.FINISHED and not any(state.is_left_out for state in states):
         return []
     now = {endpoint.name: endpoint for endpoint in RUNS.live(run).endpoints}

@@ -110,11 +110,17 @@ class _RunWork:
         # One function object for all rows: the lane groups what the same function stores.
         self.outcomes = plan.outcomes_of(run, self.protocol)
         self.store: StoreResponses = partial(_store_responses, self.protocol, rules=self.outcomes, panel=self.panel)
-        self.store_verdicts: StoreVerdicts = partial(votes.store_votes, self.panel) if self.panel else finish_all
+        if self.panel:
+            self.store_verdicts: StoreVerdicts = partial(votes.store_votes, self.panel)
+        else:
+            self.store_verdicts = finish_all
         if self.protocol.prepare is not None:
             self.protocol.prepare()
         self.reader = Reader(self.protocol)
-        self.first = queries.first_sample(run) if run.first_only else None
+        if run.first_only:
+            self.first = queries.first_sample(run)
+        else:
+            self.first = None
         if self.first is not None and not run.responses.exists():  # the launch was killed before its first rows
             filling.fill(run)
         self.to_fill = self.first is None and queues.unfilled_endpoints(run).exists()
@@ -163,9 +169,15 @@ class _RunWork:
         if self.protocol.composed:
             judged = {_judgment_of(row)[0].response_id for row in rows}
             earlier = chains.earlier_answers(Response.objects.filter(pk__in=judged).only("after"))
-        judge = self.judge_sample if run.judging == Run.Judging.PER_SAMPLE else self.judge
+        if run.judging == Run.Judging.PER_SAMPLE:
+            judge = self.judge_sample
+        else:
+            judge = self.judge
         for row in rows:
-            row.asks = row.judge_id if isinstance(row, Vote) else next(iter(self.judges))
+            if isinstance(row, Vote):
+                row.asks = row.judge_id
+            else:
+                row.asks = next(iter(self.judges))
         return [(row, partial(judge, lane, row, earlier.get(_judgment_of(row)[0].response_id))) for row in rows]
 
     def _take_responses(self, lane: RunningLane, count: int) -> Rows:
@@ -313,7 +325,10 @@ class _RunWork:
         try:
             check_tries(row)
             text = await self.reader.judged_text(sample, row.variant, row.text, {})
-            rule = JUDGED if has_visible_text(text) else self.outcomes.get(Outcome.EMPTY, JUDGED)
+            if has_visible_text(text):
+                rule = JUDGED
+            else:
+                rule = self.outcomes.get(Outcome.EMPTY, JUDGED)
             if rule not in (JUDGED, EXCLUDED):  # a model's empty answer counts so, too
                 verdicts = {rubric.key: {"verdict": rule, "error": "", "detail": ""} for rubric in applicable}
             else:
@@ -324,7 +339,10 @@ class _RunWork:
             raise
         except LLMError as caught:
             error = _error_fields(caught)
-        status = Status.FAILED if error else Status.DONE
+        if error:
+            status = Status.FAILED
+        else:
+            status = Status.DONE
         await lane.run_grouped(_store_policy_answers, (row, status, {"verdicts": verdicts, **error}))
 
     async def ask_or_judge_again(
@@ -337,7 +355,9 @@ class _RunWork:
         response, sample = row.response, queries.sample_value(row.sample)
         assert response is not None  # noqa: S101 - as `_take_policy_answers` has it
         judge = next(iter(self.judges.values()), None)
-        endpoints = {"judge": judge} if judge else {}
+        endpoints = {}
+        if judge:
+            endpoints = {"judge": judge}
         outcome, text, fields = response.outcome, response.text, dict[str, Any]()
         readings: Mapping[int, ResponseReading] = {}
         as_numbered = partial(queries.second_judge_request, run=self.run, answer=response.repeat)
@@ -359,7 +379,9 @@ class _RunWork:
             rule = self.outcomes.get(outcome, JUDGED)
             to_judge: list[Rubric] = []
             for pk, rubric in applicable:
-                decision = readings[pk].decision if pk in readings else None
+                decision = None
+                if pk in readings:
+                    decision = readings[pk].decision
                 if rule not in (JUDGED, EXCLUDED):
                     verdicts[rubric.key] = {"verdict": rule, "error": "", "detail": ""}
                 elif rule == JUDGED and decision is not None:
@@ -374,7 +396,10 @@ class _RunWork:
             raise
         except LLMError as caught:
             fields |= _error_fields(caught)
-        status = Status.FAILED if fields.get("error") else Status.DONE
+        if fields.get("error"):
+            status = Status.FAILED
+        else:
+            status = Status.DONE
         await lane.run_grouped(_store_policy_answers, (row, status, {"verdicts": verdicts, **fields}))
 
     async def _add_verdicts(
@@ -436,7 +461,9 @@ class _RunWork:
 
     def _repeats(self, row: Response) -> Groups:
         """The group of the answers to one question, which begin alike to the end."""
-        names = [f"{row.sample_id}:{row.variant}"] if self.run.answers_each > 1 else []
+        names = []
+        if self.run.answers_each > 1:
+            names = [f"{row.sample_id}:{row.variant}"]
         return lambda _request: names
 
     def _bind_judge(
@@ -471,7 +498,9 @@ def _outcome(reply: Reply) -> Outcome:
             return Outcome.REFUSED
         case Ending.CUT_OFF:
             return Outcome.CUT_OFF
-    return Outcome.ANSWERED if has_visible_text(reply.text) else Outcome.EMPTY
+    if has_visible_text(reply.text):
+        return Outcome.ANSWERED
+    return Outcome.EMPTY
 
 
 def _store_responses(
@@ -535,7 +564,9 @@ def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
     Without `prefetch_related_objects`, whose chain of ORs SQLite refuses to nest a thousand deep.
     """
     vote_rows = [row for row in rows if isinstance(row, Vote)]
-    judgments_by_id = Judgment.objects.in_bulk({vote.judgment_id for vote in vote_rows}) if vote_rows else {}
+    judgments_by_id = {}
+    if vote_rows:
+        judgments_by_id = Judgment.objects.in_bulk({vote.judgment_id for vote in vote_rows})
     for vote in vote_rows:
         vote.judgment = judgments_by_id[vote.judgment_id]
     judgments = [*judgments_by_id.values(), *(row for row in rows if isinstance(row, Judgment))]
@@ -548,7 +579,9 @@ def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
 
 def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
     """The judgment that a row belongs to, and the repeat of the judge."""
-    return (row.judgment, row.repeat) if isinstance(row, Vote) else (row, 0)
+    if isinstance(row, Vote):
+        return (row.judgment, row.repeat)
+    return (row, 0)
 
 
 def _claim_joint_rows(row: Judgment | Vote) -> list[Any]:
@@ -570,7 +603,9 @@ def _requeue_all(rows: Iterable[Any]) -> None:
 def _first_error(verdicts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The fields of the first error among verdicts; {} if there is none."""
     failed = next((each for each in verdicts.values() if each["error"]), None)
-    return {"error": failed["error"], "detail": failed["detail"]} if failed else {}
+    if failed:
+        return {"error": failed["error"], "detail": failed["detail"]}
+    return {}
 
 
 def _error_fields(error: LLMError) -> dict[str, Any]:

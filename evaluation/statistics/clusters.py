@@ -18,7 +18,9 @@ Floats = NDArray[np.float64]
 def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) -> tuple[Floats, ...]:
     """The sums of each column by cluster, in ascending order of the cluster's id."""
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    size = int(index.max()) + 1 if len(index) else 0
+    size = 0
+    if len(index):
+        size = int(index.max()) + 1
     return tuple(np.bincount(index, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 

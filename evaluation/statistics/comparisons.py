@@ -82,7 +82,9 @@ def paired_difference(
     value = first.value - second.value
     h = 2 * asin(sqrt(min(1.0, first.value))) - 2 * asin(sqrt(min(1.0, second.value)))
     shares = (first.shares + second.shares) / 2
-    df = satterthwaite_df(shares) if clusters >= minimum else 0.0
+    df = 0.0
+    if clusters >= minimum:
+        df = satterthwaite_df(shares)
     if df < MINIMUM_DF:
         return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
     padded, pseudo_variance = padding(float((shares**2).sum()), value)

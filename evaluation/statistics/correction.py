@@ -114,7 +114,10 @@ def corrected_difference(
     for side in (first, second):
         ids = np.asarray(side.clusters)
         kept = np.isin(ids, shared)
-        weights = None if side.weights is None else np.asarray(side.weights)[kept]
+        if side.weights is None:
+            weights = None
+        else:
+            weights = np.asarray(side.weights)[kept]
         verdicts = CheckedVerdicts(ids[kept], np.asarray(side.judge)[kept], np.asarray(side.physician)[kept], weights)
         sides.append(_linearised(verdicts, shared, np.searchsorted(shared, ids[kept])))
     one, other = sides
@@ -158,7 +161,10 @@ class _Linearised:
 def _linearised(verdicts: CheckedVerdicts, names: NDArray[Any], cluster: NDArray[Any]) -> _Linearised | None:
     """`cluster`: the place of each criterion's cluster in `names`."""
     verdict, truth = np.asarray(verdicts.judge, dtype=bool), np.asarray(verdicts.physician, dtype=float)
-    w = np.ones(len(truth)) if verdicts.weights is None else np.asarray(verdicts.weights, dtype=float)
+    if verdicts.weights is None:
+        w = np.ones(len(truth))
+    else:
+        w = np.asarray(verdicts.weights, dtype=float)
     validated = ~np.isnan(truth)
     if not verdict.shape == truth.shape == w.shape:
         raise ValueError("expected a judge's verdict, a physician's (or NaN) and a weight per criterion")

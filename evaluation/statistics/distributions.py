@@ -23,7 +23,9 @@ def noncentral_t_cdf(t: float, df: float, shift: float) -> float:
     from scipy import special
 
     value = float(special.nctdtr(df, shift, t))
-    return value if 0 <= value <= 1 else float(special.ndtr(t - shift))
+    if 0 <= value <= 1:
+        return value
+    return float(special.ndtr(t - shift))
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
@@ -32,4 +34,6 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
 
     if k < 0:
         return 0.0
-    return 1.0 if k >= n else float(special.bdtr(k, n, p))
+    if k >= n:
+        return 1.0
+    return float(special.bdtr(k, n, p))

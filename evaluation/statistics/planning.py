@@ -114,7 +114,9 @@ def power_of_difference(
     estimated = (true_variance + typical * (first - second - centre) ** 2) / padded**2 + pseudo
     spread = sqrt(true_variance) / padded
     if spread <= 0:
-        return 1.0 if first != second else 0.0
+        if first != second:
+            return 1.0
+        return 0.0
     critical = t_quantile(1 - alpha / (2 * pairs), df) * sqrt(estimated) / spread
     shift = abs(centre) / spread
     return 1 - noncentral_t_cdf(critical, df, shift) + noncentral_t_cdf(-critical, df, shift)
@@ -136,7 +138,9 @@ def _exact_power(n: int, only_first: float, only_second: float, alpha: float) ->
     rejected = np.abs(centre) > t_quantile(1 - alpha / 2, n - 1) * np.sqrt(variance)
     counts = np.column_stack([one, other, n - one - other])[rejected]
     chances = [only_first, only_second, max(0.0, 1 - only_first - only_second)]
-    return min(1.0, float(stats.multinomial.pmf(counts, n, chances).sum())) if len(counts) else 0.0
+    if len(counts):
+        return min(1.0, float(stats.multinomial.pmf(counts, n, chances).sum()))
+    return 0.0
 
 
 def _simulated_power(rates: tuple[float, float], m: Floats, correlation: float, pairing: float, alpha: float) -> float:
@@ -201,4 +205,6 @@ def detectable_difference(
     largest = 1 - rate
     if largest <= 0 or lacks_power(largest) > 0:
         return None
-    return float(optimize.brentq(lacks_power, 0.0, largest, xtol=1e-7)) if lacks_power(0.0) > 0 else 0.0
+    if lacks_power(0.0) > 0:
+        return float(optimize.brentq(lacks_power, 0.0, largest, xtol=1e-7))
+    return 0.0

@@ -57,7 +57,9 @@ def variance_components(
         float((sums[0] ** 2 / sample_sizes).sum()),
         float((sums[1] ** 2 / answer_sizes).sum()),
     ]
-    within = (float((y**2).sum()) - squares[2]) / (total - b) if total > b else None
+    within = None
+    if total > b:
+        within = (float((y**2).sum()) - squares[2]) / (total - b)
     clipped = []
 
     def clip_at_zero(name: str, value: float) -> float:
@@ -65,7 +67,10 @@ def variance_components(
             clipped.append(name)
         return max(0.0, value)
 
-    judge = None if within is None else clip_at_zero("judge", within)
+    if within is None:
+        judge = None
+    else:
+        judge = clip_at_zero("judge", within)
     nested_squares = float((answer_sizes**2 / sample_sizes[parent]).sum())  # sum of n_ij^2 / n_i
     between = None
     if b > a:

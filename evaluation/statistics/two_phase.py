@@ -185,7 +185,10 @@ def two_phase_table(
     verdict = np.asarray(judge, dtype=bool)
     one = np.asarray(reference, dtype=float)
     other = np.asarray(verdict if rated is None else rated, dtype=float)
-    w = np.ones(len(one)) if weights is None else np.asarray(weights, dtype=float)
+    if weights is None:
+        w = np.ones(len(one))
+    else:
+        w = np.asarray(weights, dtype=float)
     if not verdict.shape == one.shape == other.shape == w.shape:
         raise ValueError("expected a judge's verdict, two others (or NaN) and a weight per criterion")
     known = ~(np.isnan(one) | np.isnan(other))

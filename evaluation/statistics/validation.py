@@ -81,5 +81,8 @@ def _share_found(table: TwoPhaseTable, truth: int, minimum: int) -> RateInterval
     estimate = table.estimate(share, minimum=minimum, of=row)
     if estimate.value is None:
         return RateInterval(None, None, None, Method.UNDEFINED, clusters, n)
-    method = Method.TOO_FEW if estimate.low is None else Method.TWO_PHASE
+    if estimate.low is None:
+        method = Method.TOO_FEW
+    else:
+        method = Method.TWO_PHASE
     return RateInterval(estimate.value, estimate.low, estimate.high, method, clusters, n)

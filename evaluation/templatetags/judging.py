@@ -31,7 +31,9 @@ def dataset_label(name: str, datasets: Iterable[tuple[str, str]]) -> str:
 @register.filter
 def policy_label(name: str) -> str:
     """What people read for a fixed text."""
-    return gettext(POLICIES[name].label) if name in POLICIES else name
+    if name in POLICIES:
+        return gettext(POLICIES[name].label)
+    return name
 
 
 @register.filter
@@ -70,7 +72,9 @@ def interval(figure: Mapping[str, Any], unit: str) -> str:
 def difference_interval(difference: Mapping[str, Any]) -> str:
     """The interval of a difference in percentage points; empty if there is none."""
     low, high = difference["low"], difference["high"]
-    return "" if low is None else f"{100 * low:+.1f} – {100 * high:+.1f}"
+    if low is None:
+        return ""
+    return f"{100 * low:+.1f} – {100 * high:+.1f}"
 
 
 @register.filter

@@ -40,7 +40,9 @@ register.filter("score_limits", score_lines.format_interval)
 @register.filter
 def named(name: str, labels: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
     """The label of a name in the reader's language; the name itself if it has none."""
-    return gettext(dict(labels).get(name) or name) if name else ""
+    if name:
+        return gettext(dict(labels).get(name) or name)
+    return ""
 
 
 @register.filter

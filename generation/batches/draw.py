@@ -123,7 +123,10 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
         # Share one string for all records of a kind: a million copies take another 60 MB.
         kinds: dict[str, str] = {}
         records_drawn = [(pk, kinds.setdefault(kind, kind)) for pk, kind in rows]
-        available_count = records.count() if limit is not None else len(records_drawn)
+        if limit is not None:
+            available_count = records.count()
+        else:
+            available_count = len(records_drawn)
     else:
         available = Counter(_stratum(values, draw.by) for *_row, values in _matching(records, draw))
         if len(available) > MAX_STRATA:
@@ -239,12 +242,16 @@ def _text_length(value: Any) -> int:
         return len(value)
     if isinstance(value, list):
         return sum(map(_text_length, value))
-    return _text_length(value.get("content")) if isinstance(value, dict) else 0
+    if isinstance(value, dict):
+        return _text_length(value.get("content"))
+    return 0
 
 
 def _stratum(values: Mapping[str, tuple[str, ...]], name: str) -> str:
     """The stratum of a record; "" without a field. Several values together make one stratum."""
-    return " + ".join(sorted(values[name])) if name else ""
+    if name:
+        return " + ".join(sorted(values[name]))
+    return ""
 
 
 def rank(seed: object, name: str) -> int:

@@ -71,7 +71,10 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     for (role, prompt), n in question_counts.items():
         repeats = sum(m for (_role, name), m in question_counts.items() if name == prompt)
         before = sum(drafts_before[place] for place in places[prompt])
-        playing = players if role == recipe.multiple_role and players else (bound[role],)
+        if role == recipe.multiple_role and players:
+            playing = players
+        else:
+            playing = (bound[role],)
         lines += [
             estimate_line(
                 role,

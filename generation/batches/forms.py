@@ -37,7 +37,9 @@ class BenchmarkAndSourceForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["source"].queryset = Source.objects.filter(archived_at=None).order_by("name")  # type: ignore[attr-defined]
         benchmark = str(self["benchmark"].value() or "")
-        left = batches_queries.unused_by_source(benchmark) if benchmark in dict(benchmark_choices()) else {}
+        left = {}
+        if benchmark in dict(benchmark_choices()):
+            left = batches_queries.unused_by_source(benchmark)
         self.fields["source"].label_from_instance = (  # type: ignore[attr-defined]
             lambda source: _with_records_left(source, left.get(source.pk, 0))
         )
@@ -205,7 +207,9 @@ class BatchForm(SpendingForm):
     def _planned_tasks(self) -> list[str]:
         """The tasks for which a plan may have targets of their own; none if there is only one."""
         kinds = sorted(registry.recipe(self._benchmark).kinds)
-        return kinds if len(kinds) > 1 else []
+        if len(kinds) > 1:
+            return kinds
+        return []
 
     def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
         """The initial value of a field; rows of overrides and targets from what a batch has."""
@@ -215,7 +219,9 @@ class BatchForm(SpendingForm):
         if field_name == "targets":
             by_task = self._planned_tasks()
             rows = [(task, *target) for task, targets in (value or {}).items() for target in targets.items()]
-            return rows if by_task else [target for _task, *target in rows]
+            if by_task:
+                return rows
+            return [target for _task, *target in rows]
         return value
 
     def clean_targets(self) -> TrapPlan | None:
@@ -276,7 +282,10 @@ class BatchForm(SpendingForm):
         }
         several = registry.recipe(self._benchmark).multiple_role
         first, *further_endpoints = endpoints.pop(several, None) or [None]
-        draw = f"{STRATIFIED}:{data['stratify_by'] or FIELDS[0]}" if data["draw"] == STRATIFIED else data["draw"]
+        if data["draw"] == STRATIFIED:
+            draw = f"{STRATIFIED}:{data['stratify_by'] or FIELDS[0]}"
+        else:
+            draw = data["draw"]
         return launch.BatchSettings(
             **self.values
             | {
@@ -298,9 +307,13 @@ def _empty_label(benchmark: str, role: ModelRole) -> str:
     """The label for choosing no endpoint for a role."""
     if role.default:
         return gettext("same as role %(role)s") % {"role": registry.role_name(benchmark, role.default)}
-    return gettext("none (this role is optional)") if role.optional else "---------"
+    if role.optional:
+        return gettext("none (this role is optional)")
+    return "---------"
 
 
 def _typed(value: Any) -> str:
     """The value of a setting as it is typed: a word as it is, others as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)

@@ -36,7 +36,9 @@ class BatchKind(JobKind[Batch]):
         sample = of_first.order_by("pk").values_list("sample", flat=True).first()
         draft = Draft.objects.filter(batch=job, record=queries.first_record(job)).order_by("-pk").first()
         if sample is None:
-            return reverse("generation:draft", args=[draft.pk]) if draft else ""
+            if draft:
+                return reverse("generation:draft", args=[draft.pk])
+            return ""
         return reverse("generation:sample", args=[sample])
 
     def trials(self, job: Batch) -> Iterable[Trial]:

@@ -207,7 +207,9 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
         _check_splits(records, recipe.splits(values), settings.record_draw)
     drawn = draw_records(records, settings.source, settings.record_draw, settings.limit)
-    return replace(drawn, summary={**drawn.summary, "again": True}) if settings.again else drawn
+    if settings.again:
+        return replace(drawn, summary={**drawn.summary, "again": True})
+    return drawn
 
 
 def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:
@@ -344,11 +346,9 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("benchmark", batch.benchmark) != batch.benchmark:
         raise errors.JobOfOtherBenchmark
     recipe = registry.recipe(batch.benchmark)
-    default_prompts = (
-        registry.resolve_prompt_set(batch.benchmark, "", batch.preset)
-        if not batch.preset or queries.preset_of(batch)
-        else ""
-    )
+    default_prompts = ""
+    if not batch.preset or queries.preset_of(batch):
+        default_prompts = registry.resolve_prompt_set(batch.benchmark, "", batch.preset)
     endpoint_names = {role: [each.name for each in endpoints] for role, endpoints in queries.players(batch).items()}
     draw, plan = batch.draw, batch.plan.get("name") or registry.NO_PLAN
     previous: dict[str, Any] = {

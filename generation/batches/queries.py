@@ -223,7 +223,9 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     rows_by_record = (
         SourceRecord.objects.defer("private").annotate(is_joined=references).in_bulk({row.record_id for row in rows})
     )
-    partners = partner_contents([record for record in rows_by_record.values() if record.is_joined]) if joined else {}
+    partners = {}
+    if joined:
+        partners = partner_contents([record for record in rows_by_record.values() if record.is_joined])
     records = {pk: record_value(record, partners.get(pk, {})) for pk, record in rows_by_record.items()}
     batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=rows[0].batch_id)
     taxonomy, known_specialties = terms(batch.benchmark), physicians_specialties()
@@ -272,7 +274,9 @@ def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySe
     rows = rows.filter(archived_at__isnull=status != ARCHIVED)
     given = {"benchmark": benchmark, "status": "" if status == ARCHIVED else status}
     rows = rows.filter(**{name: value for name, value in given.items() if value})
-    return rows.filter(Q(source__name__icontains=text) | Q(pk=whole_number(text) or 0)) if text else rows
+    if text:
+        return rows.filter(Q(source__name__icontains=text) | Q(pk=whole_number(text) or 0))
+    return rows
 
 
 def _count(rows: QuerySet[Any]) -> Coalesce:
@@ -372,7 +376,9 @@ def preset_of(batch: Batch) -> Preset | None:
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def analysis(batch: Batch) -> tuple[Block, ...]:

@@ -44,7 +44,9 @@ def judgments(batch: Batch) -> tuple[Block, ...]:
 def batches_of_draw(batch: Batch) -> int:
     """How many batches share a draw with this one, itself included."""
     draw = registry.recipe(batch.benchmark).review_draw
-    return max(1, int(batch.settings.get(draw.together, 1))) if draw else 1
+    if draw:
+        return max(1, int(batch.settings.get(draw.together, 1)))
+    return 1
 
 
 def drawn_together(batch: Batch) -> list[int]:

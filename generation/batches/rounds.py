@@ -49,7 +49,9 @@ def has_barrier(batch: Batch) -> bool:
 
 def repeats_step(recipe_steps: Sequence[Step | Barrier], step: int, output: DraftValue) -> bool:
     """Whether to run the step once more over its own output."""
-    current = recipe_steps[step] if step < len(recipe_steps) else None
+    current = None
+    if step < len(recipe_steps):
+        current = recipe_steps[step]
     return isinstance(current, Step) and current.applies(output) and current.again(output)
 
 

@@ -63,17 +63,23 @@ def _work_on_batch(batch: Batch) -> int:
     bound = {role.role: endpoints[role.endpoint_id] for role in roles}
     several = registry.recipe(batch.benchmark).multiple_role
     drafts = Draft.objects.filter(batch=batch, at_barrier=False)  # those at a barrier belong to a round
-    first = queries.first_record(batch) if batch.first_only else None
+    first = None
+    if batch.first_only:
+        first = queries.first_record(batch)
 
     def endpoints_for(row: Draft) -> dict[str, Endpoint]:
-        return bound if row.endpoint_id is None else {**bound, several: endpoints[row.endpoint_id]}
+        if row.endpoint_id is None:
+            return bound
+        return {**bound, several: endpoints[row.endpoint_id]}
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         away = {pk for pk, endpoint in endpoints.items() if lane.is_away(endpoint)}
         shared = {endpoint.pk for role, endpoint in bound.items() if role != several}
         if not life_cycle.is_running(batch.pk) or away & shared or (away and away == endpoints.keys()):
             return []
-        queue = drafts.exclude(endpoint__in=away) if away else drafts
+        queue = drafts
+        if away:
+            queue = drafts.exclude(endpoint__in=away)
         if first is not None:
             queue = queue.filter(record=first)
         if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
@@ -113,8 +119,14 @@ async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: Bo
     try:
         check_tries(row)
         value: DraftValue = await lane.run_grouped(queries.draft_values, row)
-        step = recipe.steps[row.step] if row.step < len(recipe.steps) else None  # None: past a final barrier
-        outputs = await step.run(value, models) if isinstance(step, Step) and step.applies(value) else [value]
+        # None: past a final barrier.
+        step = None
+        if row.step < len(recipe.steps):
+            step = recipe.steps[row.step]
+        if isinstance(step, Step) and step.applies(value):
+            outputs = await step.run(value, models)
+        else:
+            outputs = [value]
     except Dropped as reason:
         await sync_to_async(_drop_draft)(row, str(reason), reason.data)
     except worker_lane.REQUEUE_ERRORS:
@@ -139,7 +151,10 @@ def _controls(recipe: Recipe, value: DraftValue) -> dict[Sample.Arm, NewSample]:
     """The control beside a draft's sample, and its rewording, as far as the recipe makes them."""
     made = {}
     for arm, make in ((Sample.Arm.CONTROL, recipe.control), (Sample.Arm.REWORDED, recipe.reworded)):
-        control = None if make is None else make(value)
+        if make is None:
+            control = None
+        else:
+            control = make(value)
         if control is not None:
             made[arm] = control
     return made
@@ -172,7 +187,9 @@ def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     if following >= len(steps):
         # A recipe that draws samples for review makes them once all drafts of the batch have ended.
         makes_samples = recipe.review_draw is None or row.sample_id is not None
-        finished = [_finished(row, batch, output) for output in outputs] if makes_samples else []
+        finished = []
+        if makes_samples:
+            finished = [_finished(row, batch, output) for output in outputs]
         with recording_events():  # opening a case is an event
             if finish(row, Status.DONE, data=outputs[0].data):
                 for made in finished:
@@ -243,7 +260,10 @@ def _drop_draft(row: Draft, reason: str, data: Mapping[str, Any] | None = None) 
 
     A sample that waited for it as its next version cannot return to physicians: it is discarded.
     """
-    changes = {} if data is None else {"data": dict(data)}
+    if data is None:
+        changes = {}
+    else:
+        changes = {"data": dict(data)}
     if finish(row, Status.DROPPED, error="Dropped", detail=reason, **changes):
         Sample.objects.filter(drafts=row).update(status=Sample.Status.DISCARDED)
 

@@ -56,7 +56,10 @@ def batch_new(request: HttpRequest) -> HttpResponse:
 
     Choose benchmark and source, then endpoints and settings, then confirm the estimate.
     """
-    submitted = request.POST if request.method == "POST" else request.GET
+    if request.method == "POST":
+        submitted = request.POST
+    else:
+        submitted = request.GET
     choice = forms.BenchmarkAndSourceForm(_with_defaults(submitted))
     if not choice.is_valid():
         return render(request, "generation/batches/batch_new.html", {"choice": choice})
@@ -97,7 +100,10 @@ _LAUNCH = Launch(
 def _with_defaults(submitted: QueryDict) -> dict[str, str]:
     """The choice from the query string, completed by what can still be used."""
     benchmark, name = submitted.get("benchmark", ""), submitted.get("source", "")
-    source = Source.objects.filter(name=name).first() if name else queries.suggested_source(benchmark)
+    if name:
+        source = Source.objects.filter(name=name).first()
+    else:
+        source = queries.suggested_source(benchmark)
     return {
         "benchmark": benchmark or queries.suggested_benchmark(source),
         "source": name or (source.name if source else ""),

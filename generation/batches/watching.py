@@ -35,7 +35,9 @@ def is_due(batch: Batch, latest: ProbeWork | None) -> bool:
     if queries.unfinished(batch) is not None or queries.failed(batch) is not None:
         return False
     samples = batch_versions(batch).count()
-    probed = int(latest.result["cases"]) if latest is not None else 0
+    probed = 0
+    if latest is not None:
+        probed = int(latest.result["cases"])
     return samples >= max(WATCHED_FROM, GROWTH * probed)
 
 

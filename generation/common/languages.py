@@ -48,13 +48,17 @@ def detect(text: str) -> DetectedLanguage:
     if not letters or (letters < MIN_LETTERS and beginning.isascii()):
         return DetectedLanguage("", 0.0)
     detected = _detect_likeliest(beginning[:READ_CHARS])
-    return detected if detected.language or len(beginning) <= READ_CHARS else _detect_likeliest(beginning)
+    if detected.language or len(beginning) <= READ_CHARS:
+        return detected
+    return _detect_likeliest(beginning)
 
 
 def _detect_likeliest(text: str) -> DetectedLanguage:
     likeliest = _detector().compute_language_confidence_values(text)[0]
     confidence = round(likeliest.value, 4)
-    threshold = SURE if len(text) >= SHORT_TEXT or not text.isascii() else SURE_OF_SHORT
+    threshold = SURE_OF_SHORT
+    if len(text) >= SHORT_TEXT or not text.isascii():
+        threshold = SURE
     return DetectedLanguage(
         likeliest.language.iso_code_639_1.name.lower() if confidence >= threshold else "", confidence
     )

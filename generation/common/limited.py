@@ -145,7 +145,9 @@ def _lines(pipe: IO[bytes], while_silent: Callable[[], object]) -> Iterator[byte
 
 def _limit_hit(status: int, limits: Limits, count: int) -> str:
     """The limit at which the process ended, in words."""
-    after = f"What follows entry {count}" if count else "Its beginning"
+    after = "Its beginning"
+    if count:
+        after = f"What follows entry {count}"
     match -status:
         case signal.SIGALRM:
             return f"{after} takes longer than {limits.waiting} seconds."
@@ -183,7 +185,9 @@ def _process(task: str) -> Iterator[Popen[bytes]]:
 
 def _peak_memory() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    if sys.platform == "darwin":
+        return peak
+    return peak * 1024
 
 
 def _confine(limits: Limits) -> None:
@@ -193,7 +197,10 @@ def _confine(limits: Limits) -> None:
         (resource.RLIMIT_FSIZE, MAX_UNPACKED_FILE),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = limit + 10 if kind == resource.RLIMIT_CPU else limit  # the first one has a signal of its own
+        # The first one has a signal of its own.
+        hard = limit
+        if kind == resource.RLIMIT_CPU:
+            hard = limit + 10
         with contextlib.suppress(ValueError, OSError):  # a system that does not know this limit
             resource.setrlimit(kind, (limit, hard))
     with contextlib.suppress(OSError):

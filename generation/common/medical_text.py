@@ -136,7 +136,9 @@ def _raised(match: "regex.Match[str]") -> str:
     """A superscript: an exponent behind a digit, else what is written on the line (m2, Na+)."""
     digit, raised = match[1], unicodedata.normalize("NFKC", match[2])
     is_exponent = digit and raised.strip("+-−")
-    return f"{digit}^{raised} " if is_exponent else f"{digit}{raised} "
+    if is_exponent:
+        return f"{digit}^{raised} "
+    return f"{digit}{raised} "
 
 
 def _spelled(word: str) -> str:
@@ -147,11 +149,15 @@ def _spelled(word: str) -> str:
         word = word.replace(",", "")
     elif _DECIMAL_COMMA.fullmatch(word):
         word = word.replace(",", ".")
-    sign = word[0] if word[0] in "+-" else ""
+    sign = ""
+    if word[0] in "+-":
+        sign = word[0]
     number = word.removeprefix(sign)
     if number.count(".") == 1 and "," not in number and not _POINT_OR_GROUP.fullmatch(number):
         number = number.rstrip("0").rstrip(".")
-    return f"{sign}0{number}" if number.startswith(".") or not number else sign + number
+    if number.startswith(".") or not number:
+        return f"{sign}0{number}"
+    return sign + number
 
 
 def _is_number(word: str) -> bool:
@@ -256,7 +262,9 @@ def _content(answer: str) -> list[str]:
 def _polarity(answer: str) -> bool | None:
     """True for an answer that begins with yes, False with no; None for one that leaves it open."""
     match = _POLAR.match(answer)
-    return None if match is None else match["yes"] is not None
+    if match is None:
+        return None
+    return match["yes"] is not None
 
 
 _LETTER = regex.compile(
@@ -284,12 +292,18 @@ def chosen_letter(answer: str, options: Mapping[str, str]) -> str:
     if len(by_text) > 1:
         by_text = [letter for letter in by_text if options[letter].strip() == answer.strip()]
     match = _LETTER.match(unicodedata.normalize("NFKC", answer))
-    letter = match[2].upper() if match else ""
+    letter = ""
+    if match:
+        letter = match[2].upper()
     if match is None or letter not in options:
-        return by_text[0] if len(by_text) == 1 else ""
+        if len(by_text) == 1:
+            return by_text[0]
+        return ""
     rest = words(unicodedata.normalize("NFKC", answer)[match.end() :])
     if by_text:  # the letter is the text's first word, or the options are letters in another order
-        return by_text[0] if len(by_text) == 1 and (rest or by_text == [letter]) else ""
+        if len(by_text) == 1 and (rest or by_text == [letter]):
+            return by_text[0]
+        return ""
     if not rest:
         return letter
     begun = [known for known, text in options.items() if rest[: len(words(text))] == words(text)]

@@ -110,7 +110,9 @@ def sign_test(one: int, other: int) -> float | None:
     from scipy.special import bdtr  # takes long to import
 
     n = one + other
-    return min(1.0, 2 * float(bdtr(min(one, other), n, 0.5))) if n else None
+    if n:
+        return min(1.0, 2 * float(bdtr(min(one, other), n, 0.5)))
+    return None
 
 
 def compare_arms(comparison: Comparison) -> ComparisonResult:
@@ -187,7 +189,9 @@ def _first_samples(
 def _outcome(status: str, unreviewed: bool) -> str:
     if unreviewed or status in (Sample.Status.IN_REVIEW, Sample.Status.REGENERATING):
         return OPEN
-    return APPROVED if status == Sample.Status.APPROVED else NOT_APPROVED
+    if status == Sample.Status.APPROVED:
+        return APPROVED
+    return NOT_APPROVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,27 +208,37 @@ class RecordSide:
         """The sample's status; without a sample, the draft's gate or status."""
         if self.version is not None:
             return shown_status(self.version.sample.status, self.version.case.ground)
-        return (self.draft.gate or self.draft.status) if self.draft else ""
+        if self.draft:
+            return self.draft.gate or self.draft.status
+        return ""
 
     @property
     def label(self) -> Any:
         """The status in words."""
         if self.version is not None:
             unreviewed = self.version.case.ground == Ground.UNREVIEWED
-            return GROUNDS[Ground.UNREVIEWED] if unreviewed else self.version.sample.get_status_display()
+            if unreviewed:
+                return GROUNDS[Ground.UNREVIEWED]
+            return self.version.sample.get_status_display()
         if self.draft is None:
             return ""
-        return self.draft.get_gate_display() if self.draft.gate else self.draft.get_status_display()
+        if self.draft.gate:
+            return self.draft.get_gate_display()
+        return self.draft.get_status_display()
 
     @property
     @shown
     def sample(self) -> int | None:
-        return self.version.sample_id if self.version else None
+        if self.version:
+            return self.version.sample_id
+        return None
 
     @property
     @Shown("version")
     def number(self) -> int | None:
-        return self.version.number if self.version else None
+        if self.version:
+            return self.version.number
+        return None
 
     @property
     @shown
@@ -263,7 +277,9 @@ class RecordPair:
     @property
     @Shown("endpoint")
     def model(self) -> str | None:
-        return self.endpoint.name if self.endpoint else None
+        if self.endpoint:
+            return self.endpoint.name
+        return None
 
 
 def paired_drafts(comparison: Comparison) -> QuerySet[Draft]:

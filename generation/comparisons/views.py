@@ -39,7 +39,9 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
 def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
     """The results of both prompt sets for one record, side by side with the differences marked."""
     comparison = queries.comparison(pk)
-    endpoint_filter = {"endpoint__name": name} if (name := request.GET.get("endpoint")) else {}
+    endpoint_filter = {}
+    if name := request.GET.get("endpoint"):
+        endpoint_filter = {"endpoint__name": name}
     draft = queries.paired_drafts(comparison).filter(record=record_id, **endpoint_filter).order_by("pk").first()
     if draft is None:
         raise Http404

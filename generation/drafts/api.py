@@ -26,7 +26,9 @@ class ReasonField(serializers.CharField):
     """Why a draft ended, translated if the recipe marked the sentence for translation."""
 
     def to_representation(self, value: str) -> str:
-        return gettext(value) if value else ""
+        if value:
+            return gettext(value)
+        return ""
 
 
 class DraftSerializer(RowSerializer):

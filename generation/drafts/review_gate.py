@@ -26,7 +26,9 @@ _CURRENT = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
 def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.TextFingerprint | None:
     """The fingerprint of a new sample's text; None if the benchmark's samples may repeat."""
     compared = registry.recipe(batch.benchmark).compared
-    return None if compared is None else text_similarity.fingerprint(compared(new_sample))
+    if compared is None:
+        return None
+    return text_similarity.fingerprint(compared(new_sample))
 
 
 def findings_of(batch: Batch, value: DraftValue) -> list[CheckFinding]:
@@ -157,7 +159,10 @@ def stopped_draft(draft_id: int, reason: str) -> Draft:
 def record_decision(row: Draft, kind: Draft.Gate, actor: User | None, reason: str) -> None:
     """Record the decision on a stopped draft: an admin's, or that it goes back to the generator."""
     row.gate = kind
-    row.status = Draft.Status.DONE if kind == Draft.Gate.SENT_TO_REVIEW else Draft.Status.DROPPED
+    if kind == Draft.Gate.SENT_TO_REVIEW:
+        row.status = Draft.Status.DONE
+    else:
+        row.status = Draft.Status.DROPPED
     if kind == Draft.Gate.SENT_TO_REVIEW:
         row.error = row.detail = ""
     row.save(update_fields=["gate", "status", "error", "detail"])

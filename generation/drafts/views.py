@@ -62,7 +62,9 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     draft = get_object_or_404(rows, pk=pk)
     version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
     is_made = bool(draft.data) and (draft.gate or version)  # one that was erased has no data
-    new_sample = batches_queries.sample_of_draft(draft) if is_made else None
+    new_sample = None
+    if is_made:
+        new_sample = batches_queries.sample_of_draft(draft)
     context = {
         "draft": draft,
         "made": new_sample,

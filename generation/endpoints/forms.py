@@ -167,7 +167,9 @@ def key_state(endpoint: Endpoint) -> str:
     try:
         settings.MHB_ENDPOINT_ACCESS.key(endpoint.key_env, endpoint.url)
     except KeyMissing:
-        return "elsewhere" if settings.ENV.redis_url else "missing"
+        if settings.ENV.redis_url:
+            return "elsewhere"
+        return "missing"
     except NotAllowed:
         return "refused"
     return "set"

@@ -105,4 +105,6 @@ def get_or_create_endpoint(name: str) -> Endpoint | str:
     endpoint, _created = Endpoint.objects.get_or_create(
         name=slug, defaults={"model": name, "url": "", "concurrency": 1}
     )
-    return endpoint if endpoint.model == name else f"model {name}: {slug} is the name of an endpoint with another model"
+    if endpoint.model == name:
+        return endpoint
+    return f"model {name}: {slug} is the name of an endpoint with another model"

@@ -113,7 +113,10 @@ def _findings(tries: Sequence[Sent]) -> list[TrialFinding]:
     found: dict[str, TrialFinding] = {}
     for sent in tries:
         for finding in findings(sent):
-            code = "images" if finding.code == "refused" and sent.request is SEEING else finding.code
+            if finding.code == "refused" and sent.request is SEEING:
+                code = "images"
+            else:
+                code = finding.code
             if code != "silent":
                 found.setdefault(code, replace(finding, code=code))
     return list(found.values())

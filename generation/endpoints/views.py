@@ -52,7 +52,10 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
 def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
     """Disable an endpoint, or with `enable` offer it again."""
     row = services.set_disabled(queries.endpoint(name), disabled="enable" not in request.POST)
-    text = _("%(name)s is no longer offered. What runs goes on.") if row.disabled else _("%(name)s is offered again.")
+    if row.disabled:
+        text = _("%(name)s is no longer offered. What runs goes on.")
+    else:
+        text = _("%(name)s is offered again.")
     return redirect_saying(request, text % {"name": row}, "generation:endpoint", name)
 
 

@@ -25,7 +25,9 @@ def no_groups(_request: Request) -> Sequence[str]:
 
 def by_prompt(request: Request) -> Sequence[str]:
     """The group of the requests with one prompt file, which begin with its rules."""
-    return [request.prompt] if request.prompt else []
+    if request.prompt:
+        return [request.prompt]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +84,6 @@ class BoundModels:
 
 def _keyed(request: Request, path: Sequence[str]) -> Request:
     """The request with the name of its largest group as the key of its cache."""
-    return replace(request, cache_key=path[0]) if path else request
+    if path:
+        return replace(request, cache_key=path[0])
+    return request

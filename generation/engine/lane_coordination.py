@@ -73,7 +73,9 @@ class LaneEndpoint:
         """How many rows that ask it may be in flight: while it pauses, the probe that ends it."""
         if self.admission.is_away:
             return 0
-        return 1 if self.admission.openings else 2 * max(1, self.admission.ceiling)
+        if self.admission.openings:
+            return 1
+        return 2 * max(1, self.admission.ceiling)
 
     @property
     def room(self) -> int:
@@ -140,7 +142,9 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
             held = max(order.hold, report.share, report.in_flight)
             holds[str(pk)] = [report.wanted, held, report.in_flight]
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
-    return orders if is_running(job.pk) else None
+    if is_running(job.pk):
+        return orders
+    return None
 
 
 def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
@@ -155,7 +159,8 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
         state.openings = 0
     elif report.opened:
         state.openings = max(state.openings, report.openings)
-    state.supported = state.supported if report.supported is None else report.supported
+    if report.supported is not None:
+        state.supported = report.supported
     if report.down and state.down_since is None:
         state.down_since, state.error, state.detail = now, report.error, report.detail
     if report.answered and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):

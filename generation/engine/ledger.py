@@ -249,7 +249,9 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
             news_at = [until for _calls, until in others] + [lines["next_at"]] * bool(lines["n"])
             Job.objects.filter(pk=job.pk).update(rests_until=max(min(news_at), now + MIN_REST))
     held = Lane.objects.filter(pk=lane, until__gt=now)
-    return granted if held.update(in_flight=F("in_flight") + granted) else None
+    if held.update(in_flight=F("in_flight") + granted):
+        return granted
+    return None
 
 
 def outstanding(job: Job) -> QuerySet[ProviderLine]:
@@ -284,7 +286,9 @@ def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
 
     def image_bytes(digest: str) -> tuple[str, bytes]:
         image = SentImage.objects.filter(digest=digest).first()
-        return (image.media_type, bytes(image.data)) if image else open_image(digest)
+        if image:
+            return (image.media_type, bytes(image.data))
+        return open_image(digest)
 
     return with_image_data(sent, image_bytes)
 
@@ -345,7 +349,9 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
     lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
     recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
     last = recent.order_by("-started_at").only("request").first()
-    return Format.JSON_SCHEMA if last is None else format_of(last.sent)
+    if last is None:
+        return Format.JSON_SCHEMA
+    return format_of(last.sent)
 
 
 def _reply_of(line: Call) -> Reply:

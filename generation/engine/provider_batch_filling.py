@@ -58,7 +58,10 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
     settings, batch_settings = endpoint.settings, endpoint.batch_settings
     names = [identity(settings, item.request) for item in requests]
     known = ledger.paid_replies(job, [(name, item.row.subject) for item, name in zip(requests, names, strict=True)])
-    elsewhere = {} if job.fresh else _open_lines(names)
+    if job.fresh:
+        elsewhere = {}
+    else:
+        elsewhere = _open_lines(names)
     calls, money = _room(fresh)
     format_for, mean_reply_to = (
         cache(partial(ledger.last_format, endpoint)),
@@ -69,7 +72,9 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
     elsewhere_rows: dict[int, list[Work]] = {}
     size, all_fit = 0, True
     for item, name in zip(requests, names, strict=True):
-        line_key = item.row.subject if job.fresh else name
+        line_key = name
+        if job.fresh:
+            line_key = item.row.subject
         if any(paid.reply.text.strip() for paid in known[name, item.row.subject]):
             cached.append(item.row)
         elif name in elsewhere:
@@ -120,8 +125,14 @@ def _estimate(settings: ModelSettings, request: Request, mean_reply: int | None)
     is one.
     """
     used = estimate(settings, request)
-    limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
-    tokens_out = limit or used.tokens_out if mean_reply is None else min(mean_reply, limit or mean_reply)
+    if request.max_tokens is None:
+        limit = settings.max_tokens
+    else:
+        limit = request.max_tokens
+    if mean_reply is None:
+        tokens_out = limit or used.tokens_out
+    else:
+        tokens_out = min(mean_reply, limit or mean_reply)
     return replace(used, tokens_out=tokens_out)
 
 

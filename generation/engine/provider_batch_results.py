@@ -79,8 +79,13 @@ async def collect(
 
 
 def _size(result: LineResult) -> int:
-    reply = result.outcome.reply if isinstance(result.outcome, LLMError) else result.outcome
-    return len(reply.text) + len(reply.reasoning) if reply else 0
+    if isinstance(result.outcome, LLMError):
+        reply = result.outcome.reply
+    else:
+        reply = result.outcome
+    if reply:
+        return len(reply.text) + len(reply.reasoning)
+    return 0
 
 
 @transaction.atomic
@@ -115,8 +120,12 @@ def _attempt(
     line: ProviderLine, endpoint: Endpoint, result: LineResult, started_at: datetime, seconds: float
 ) -> Attempt:
     outcome = result.outcome
-    error = outcome if isinstance(outcome, LLMError) else None
-    reply = outcome if isinstance(outcome, Reply) else None
+    error = None
+    if isinstance(outcome, LLMError):
+        error = outcome
+    reply = None
+    if isinstance(outcome, Reply):
+        reply = outcome
     if error is not None:
         reply = error.reply  # of an answer that was paid for and cannot be used
     return Attempt(

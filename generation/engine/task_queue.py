@@ -48,12 +48,17 @@ def take(queued: QuerySet[W], count: int | None = None, claim: Claim | None = No
     claim = claim or Claim()
     # Running rows have an index, tokens have none.
     claimed = queued.model._default_manager.filter(status=Work.Status.RUNNING, token=claim.token).order_by("pk")
-    before = list(claimed.all()) if claim.again else []
+    before = []
+    if claim.again:
+        before = list(claimed.all())
     with transaction.atomic():
         # Not a subquery of the UPDATE: PostgreSQL may run it again for each row and so take more
         # than `count`.
         free = queued.filter(status=Work.Status.QUEUED).select_for_update(skip_locked=True, of=("self",))
-        most = None if count is None else max(0, count - len(before))
+        if count is None:
+            most = None
+        else:
+            most = max(0, count - len(before))
         pks = list(free.values_list("pk", flat=True)[:most])
         if not pks:
             return before

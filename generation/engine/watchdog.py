@@ -75,7 +75,9 @@ def start() -> None:
 def computing_for(subject: Work | Job | None) -> Iterator[None]:
     """Tell the guard what this thread computes for. Not to be nested."""
     try:
-        offset = _free.pop() if subject else None
+        offset = None
+        if subject:
+            offset = _free.pop()
     except IndexError:
         offset = None
     if _memory is None or subject is None or offset is None:
@@ -163,7 +165,10 @@ class _Turns:
         while True:
             try:
                 with computing_for(_row.get()):
-                    waits_for = self.coroutine.send(result) if error is None else self.coroutine.throw(error)
+                    if error is None:
+                        waits_for = self.coroutine.send(result)
+                    else:
+                        waits_for = self.coroutine.throw(error)
             except StopIteration as end:
                 return end.value
             try:

@@ -73,7 +73,10 @@ def work_in_lane(job: Job, endpoints: Iterable[Endpoint], take: Take, waits: Cal
     (`lanes.reserve`), or a new one; returns 0 at once if the job may have no further one here.
     """
     endpoints = list(endpoints)
-    row = None if SHUTTING_DOWN.is_set() else with_database_retries(_open_lane, job, endpoints)
+    if SHUTTING_DOWN.is_set():
+        row = None
+    else:
+        row = with_database_retries(_open_lane, job, endpoints)
     if row is None:
         return 0
 
@@ -197,7 +200,9 @@ class RunningLane:
         if self._failure is not None or not self.is_taking:
             return 0
         endpoints = self._endpoints.values()
-        slots = (sum(endpoint.most_rows for endpoint in endpoints) or 1) if endpoints else MIN_ROWS
+        slots = MIN_ROWS
+        if endpoints:
+            slots = sum(endpoint.most_rows for endpoint in endpoints) or 1
         stuck = sum(max(0, endpoint.rows - endpoint.most_rows) for endpoint in endpoints)
         if self._parked >= MOST_PARKED * slots:
             return 0
@@ -205,7 +210,9 @@ class RunningLane:
         # Not for a row or two: a take costs the same whether it returns one row or many. Not all
         # at once: rows taken together would also be written together, with no call in flight
         # meanwhile.
-        return min(free, max(MIN_ROWS, slots // 4)) if free >= max(1, slots // 8) else 0
+        if free >= max(1, slots // 8):
+            return min(free, max(MIN_ROWS, slots // 4))
+        return 0
 
     async def _take(self, take: Take, count: int) -> Rows:
         self.claim = Claim()
@@ -225,14 +232,19 @@ class RunningLane:
 
     def _start(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
         """Put a row in flight, and count it for the endpoint that it asks."""
-        endpoint = self._endpoints.get(row.asks) if row.asks is not None else None
+        endpoint = None
+        if row.asks is not None:
+            endpoint = self._endpoints.get(row.asks)
 
         def end(task: asyncio.Task[None]) -> None:
             del self._in_flight[task]
             if endpoint:
                 endpoint.rows -= 1
             self._done += 1
-            failure = None if task.cancelled() else task.exception()
+            if task.cancelled():
+                failure = None
+            else:
+                failure = task.exception()
             self._failure = self._failure or failure
             self._woken.set()
 
@@ -377,7 +389,9 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     )
     # A new job tries endpoints that are down, an old one those that have long been; a failure marks
     # them down again.
-    down_before = now - RETRY_DOWN_AFTER if fresh.calls else now
+    down_before = now
+    if fresh.calls:
+        down_before = now - RETRY_DOWN_AFTER
     EndpointState.objects.filter(endpoint__in=endpoints, down_since__lte=down_before).update(
         blocked_until=None, error="", detail="", openings=MAX_OPENINGS, down_since=None
     )

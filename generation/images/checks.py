@@ -183,7 +183,9 @@ def _clean_image(image: "Pillow.Image", data: bytes, *, is_jpeg: bool, keep_jpeg
     from PIL import ImageOps
 
     upright = ImageOps.exif_transpose(image)
-    copy = jpeg_segments.without_metadata(data) if keep_jpeg else None
+    copy = None
+    if keep_jpeg:
+        copy = jpeg_segments.without_metadata(data)
     media_type = JPEG
     if copy is None:
         if upright.mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16"):

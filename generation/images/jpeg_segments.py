@@ -36,7 +36,9 @@ def without_metadata(data: bytes) -> bytes | None:
         if marker == _SCAN:
             at = _scan_end(data, end)
             output += data[end:at]
-    return bytes(output + data[at : at + 2]) if data[at : at + 2] == bytes((0xFF, _END)) else None
+    if data[at : at + 2] == bytes((0xFF, _END)):
+        return bytes(output + data[at : at + 2])
+    return None
 
 
 def _segment(marker: int, segment: bytes) -> bytes:

@@ -55,7 +55,9 @@ def price(endpoint: Endpoint) -> str:
 def _about(endpoint: Endpoint) -> str:
     """Model, price and health in one line."""
     found = health(endpoint)
-    tested = f" {formats.date_format(timezone.localtime(found.at), 'SHORT_DATE_FORMAT')}" if found.at else ""
+    tested = ""
+    if found.at:
+        tested = f" {formats.date_format(timezone.localtime(found.at), 'SHORT_DATE_FORMAT')}"
     return " · ".join((endpoint.model, price(endpoint), found.words + tested))
 
 

@@ -86,11 +86,15 @@ class Estimate:
     @shown
     def review_hours(self) -> float | None:
         """The hours of physicians, if each row becomes one sample and each sample is reviewed."""
-        return None if self.review is None else self.rows * self.review.minutes / 60
+        if self.review is None:
+            return None
+        return self.rows * self.review.minutes / 60
 
     @property
     def review_seconds(self) -> float | None:
-        return None if self.review_hours is None else self.review_hours * 3600
+        if self.review_hours is None:
+            return None
+        return self.review_hours * 3600
 
     @property
     @shown
@@ -167,7 +171,9 @@ class Estimate:
     @Shown(places=2)
     def budget_money(self) -> Decimal | None:
         """The cost budget proposed for each job, in whole cents; None if nothing has a price."""
-        return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING) if self.cost else None
+        if self.cost:
+            return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING)
+        return None
 
     @property
     @shown
@@ -215,15 +221,23 @@ def estimate_line(
         found = set(paid.values_list("identity", flat=True))
         cached = sum(name in found for name in names) / len(names)
     calls_per_question = _calls_per_question(recent, repeats)
-    alike = [] if recent else _recent_calls(None, prompt)
+    if recent:
+        alike = []
+    else:
+        alike = _recent_calls(None, prompt)
     basis = recent or alike
     tokens_in = [call.tokens_in for call in basis] or [TOKENS_IN]
     tokens_out = [call.tokens_out for call in basis] or [TOKENS_OUT]
     # The share of the questions that is asked.
-    share = 1.0 if usual is None else usual.per_row / (repeats * calls_per_question)
+    if usual is None:
+        share = 1.0
+    else:
+        share = usual.per_row / (repeats * calls_per_question)
     questions = requests * (1 - (cached or 0)) * share
     calls = ceil(round(questions * calls_per_question, 6))
-    batched_calls = min(calls, ceil(round(questions, 6))) if batched else 0
+    batched_calls = 0
+    if batched:
+        batched_calls = min(calls, ceil(round(questions, 6)))
     # Only of this model's own calls: others may have another cache, or none.
     share_cached = sum(call.tokens_cached for call in recent) / max(1, sum(tokens_in))
     share_written = sum(call.tokens_written for call in recent) / max(1, sum(tokens_in))
@@ -281,7 +295,9 @@ def _ninth_decile(tokens: Sequence[int]) -> int:
 def mean_reply_tokens(endpoint: Endpoint, prompt: str) -> int | None:
     """The mean reply tokens of recent calls of a prompt to this model; None if there are none."""
     tokens = [call.tokens_out for call in _recent_calls(endpoint.model, prompt) if call.tokens_out]
-    return ceil(mean(tokens)) if tokens else None
+    if tokens:
+        return ceil(mean(tokens))
+    return None
 
 
 class _MeasuredCall(NamedTuple):
@@ -303,7 +319,10 @@ def _recent_calls(model: str | None, prompt: str) -> list[_MeasuredCall]:
     whole ledger backwards.
     """
     lines: list[_MeasuredCall] = []
-    endpoints = Endpoint.objects.all() if model is None else Endpoint.objects.filter(model=model)
+    if model is None:
+        endpoints = Endpoint.objects.all()
+    else:
+        endpoints = Endpoint.objects.filter(model=model)
     for pk in endpoints.values_list("pk", flat=True):
         calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-started_at")
         lines += map(_MeasuredCall._make, calls.values_list(*_MeasuredCall._fields)[:MAX_MEASURED])

@@ -29,7 +29,9 @@ class TextsField(forms.CharField):
     """Several texts, separated by commas."""
 
     def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, (list, tuple)) else value
+        if isinstance(value, (list, tuple)):
+            return ", ".join(value)
+        return value
 
     def clean(self, value: Any) -> Any:
         return [part for part in (item.strip() for item in super().clean(value).split(",")) if part]

@@ -225,7 +225,9 @@ class JobKind(Generic[J]):
         return [live_status.progress(job, name) for name in self.rows]
 
     def _with_status(self, job: J) -> J:
-        return job if hasattr(job, "lanes_listed") else self.get_with_status(job.pk)
+        if hasattr(job, "lanes_listed"):
+            return job
+        return self.get_with_status(job.pk)
 
     def live(self, job: J) -> LiveStatus:
         """Live status of a job: as read by `get_with_status`, else current."""
@@ -251,7 +253,10 @@ class JobKind(Generic[J]):
 
     def address(self, page: str, pk: int) -> str:
         """The URL of a job's page (""), or of one of its controls ("pause", "failures" …)."""
-        route = f"{self.name}-{page}" if page else self.name
+        if page:
+            route = f"{self.name}-{page}"
+        else:
+            route = self.name
         return reverse(f"{self.model._meta.app_label}:{route}", args=[pk])
 
     def list_address(self) -> str:

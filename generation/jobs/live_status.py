@@ -71,7 +71,9 @@ class Progress:
     @shown
     def percent(self) -> int:
         """Whole per cent, rounded down: 100 only if everything has ended."""
-        return 100 * self.ended // self.total if self.total else 0
+        if self.total:
+            return 100 * self.ended // self.total
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,12 @@ class EndpointStatus:
         if self.down_since:
             return "down"
         if self.blocked_until:
-            return "open" if self.openings else "waiting"
-        return "working" if self.lanes else "idle"
+            if self.openings:
+                return "open"
+            return "waiting"
+        if self.lanes:
+            return "working"
+        return "idle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,9 @@ class LiveStatus:
     @property
     @shown
     def seconds_left(self) -> float | None:
-        return None if self.left is None else self.left.total_seconds()
+        if self.left is None:
+            return None
+        return self.left.total_seconds()
 
     @property
     @shown
@@ -288,7 +296,9 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
     now = timezone.now()
     is_running = job.status == Job.Status.RUNNING
     lines = job.calls + job.hits
-    open_lines = (total - ended) * lines / ended if ended else None
+    open_lines = None
+    if ended:
+        open_lines = (total - ended) * lines / ended
     rate = left = projected = None
     if is_running and job.since_at is not None and now - job.since_at >= MIN_RATE_SPAN:
         minutes = (now - job.since_at).total_seconds() / 60
@@ -350,7 +360,10 @@ def endpoints_now(
             for lane, wanted, share, in_flight in uses
             if (wanted or share or in_flight) and job in (None, lane["job"])
         )
-        supported = 1.0 if row["supported"] is None else float(row["supported"])
+        if row["supported"] is None:
+            supported = 1.0
+        else:
+            supported = float(row["supported"])
         statuses.append(
             EndpointStatus(
                 name=row["name"],
@@ -382,12 +395,19 @@ def _use_of(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int,
 
     At an `idle` endpoint, which gets no new calls now, the share is what is in flight.
     """
-    holds = json.loads(lane["holds"]) if isinstance(lane["holds"], str) else lane["holds"]
+    if isinstance(lane["holds"], str):
+        holds = json.loads(lane["holds"])
+    else:
+        holds = lane["holds"]
     wanted, share, in_flight = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
     return wanted, in_flight if idle else share, in_flight
 
 
 def _moment(text: str | None) -> datetime | None:
     """Parse a moment from JSON; SQLite omits the time zone, which is UTC."""
-    moment = parse_datetime(text) if text else None
-    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+    moment = None
+    if text:
+        moment = parse_datetime(text)
+    if moment and moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment

@@ -122,7 +122,9 @@ def fair_lanes(jobs: Iterable[Job]) -> FairLanes:
 def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:
     """Failed calls of a job (with one error class), newest first, without the requests."""
     calls = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("request").order_by("-pk")
-    return calls.filter(error=error) if error else calls
+    if error:
+        return calls.filter(error=error)
+    return calls
 
 
 def endpoints_behind_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:

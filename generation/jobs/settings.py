@@ -106,7 +106,10 @@ def declared(settings: type) -> tuple[Declared, ...]:
         while parts := [part for part in get_args(kind) if part is not NoneType]:
             shapes.append(get_origin(kind))
             kind = parts[-1]
-        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if each.default_factory is MISSING:
+            default = each.default
+        else:
+            default = each.default_factory()
         how = each.metadata["setting"]
         found.append(Declared(each.name, how, kind, Sequence in shapes, Mapping in shapes, default))
     return tuple(sorted(found, key=lambda each: SECTIONS.index(each.setting.section)))

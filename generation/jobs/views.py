@@ -117,7 +117,9 @@ class Launch:
         if not going_back and form.is_valid():
             with refusals_on(form, ShownError, but=(KeyReused,)):
                 return self._confirm(request, form)
-        status = 422 if form.errors and not going_back else 200
+        status = 200
+        if form.errors and not going_back:
+            status = 422
         return render(request, self.form_page, {"form": form, **context}, status=status)
 
     def _estimate_beside(self, request: HttpRequest, form: SpendingForm) -> HttpResponse:
@@ -140,7 +142,9 @@ class Launch:
         budget.initial = {name: getattr(estimate, name) for name in BUDGET}
         carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
         context = {"settings": settings, "estimate": estimate, "form": budget, "carried": carried}
-        status = 422 if confirmed else 200
+        status = 200
+        if confirmed:
+            status = 422
         return render(request, self.estimate_page, {**context, **self.more(settings)}, status=status)
 
 
@@ -175,7 +179,9 @@ def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     job = kind.get_with_status(pk)
     context = {**progress_context(kind, job, request), "fragment": True}
     answer = render(request, "generation/jobs/_progress.html", context)
-    return answer if context["running"] else trigger_client_event(answer, "mhb:changed")
+    if context["running"]:
+        return answer
+    return trigger_client_event(answer, "mhb:changed")
 
 
 @_for_kind("read", "GET")

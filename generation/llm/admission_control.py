@@ -221,7 +221,8 @@ class AdmissionControl:
         elif not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
             self.failures = self._refused = self.openings = 0
-            self.error = self.error if self.blocked_for else ""
+            if not self.blocked_for:
+                self.error = ""
             self._set_limit(self.limit + 1.0 / self.limit)
         elif error is not None:
             self._record_failure(ticket, error, self._clock())

@@ -200,7 +200,9 @@ class BatchClient:
             entry = body_of(line)
         except (ValueError, RecursionError, LLMError):
             return None
-        name = entry.get("custom_id") if isinstance(entry, dict) else None
+        name = None
+        if isinstance(entry, dict):
+            name = entry.get("custom_id")
         if not isinstance(name, str):
             return None
         try:
@@ -210,7 +212,9 @@ class BatchClient:
             return LineResult(name, BrokenReply(f"This result cannot be read ({type(failure).__name__})."))
 
     def _parse_result(self, name: str, error: object, response: object) -> LineResult:
-        said = [value for value in error.values() if value] if isinstance(error, dict) else []
+        said = []
+        if isinstance(error, dict):
+            said = [value for value in error.values() if value]
         if said or (error and isinstance(error, str)):
             was_sent = not any(value in UNSENT_CODES for value in said if isinstance(value, str))
             return LineResult(name, read_error(error, self._client.key) if was_sent else None)
@@ -303,16 +307,20 @@ class _Lines:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def _parse_state(batch: Mapping[str, Any], api_key: str) -> ProviderState:
     """Parse a batch without trust: its texts may quote the key."""
     errors = batch.get("errors")
-    listed = errors.get("data") if isinstance(errors, dict) else None
-    messages = (
-        [error.get("message") for error in listed[:5] if isinstance(error, dict)] if isinstance(listed, list) else []
-    )
+    listed = None
+    if isinstance(errors, dict):
+        listed = errors.get("data")
+    messages = []
+    if isinstance(listed, list):
+        messages = [error.get("message") for error in listed[:5] if isinstance(error, dict)]
     ends = [_parse_time(batch.get(f"{end}_at")) for end in ("completed", "expired", "cancelled", "failed")]
     files = [batch.get(f"{kind}_file_id") for kind in ("output", "error")]
     return ProviderState(
@@ -340,4 +348,6 @@ def _is_id(value: object) -> bool:
 
 def _parse_time(value: object) -> datetime | None:
     """Parse a plausible time of a batch, which can be shown in any time zone; else None."""
-    return datetime.fromtimestamp(value, UTC) if type(value) is int and MIN_TIME < value < MAX_TIME else None
+    if type(value) is int and MIN_TIME < value < MAX_TIME:
+        return datetime.fromtimestamp(value, UTC)
+    return None

@@ -109,9 +109,14 @@ def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str
         refused = Message("assistant", excerpt(reply.text) or "(empty)"), Message("user", ASK_AGAIN % reason)
         return replace(request, messages=request.messages + refused)
     used = effective(settings, request).max_tokens or MOST_TOKENS
-    left = settings.context_tokens - reply.usage.tokens_in if settings.context_tokens else 2 * used
+    if settings.context_tokens:
+        left = settings.context_tokens - reply.usage.tokens_in
+    else:
+        left = 2 * used
     more = min(2 * used, left, most or 2 * used)
-    return replace(request, max_tokens=more) if more > used else None
+    if more > used:
+        return replace(request, max_tokens=more)
+    return None
 
 
 @dataclass(eq=False)
@@ -224,7 +229,10 @@ class Gateway:
         try:
             for paid in await ledger.find(name):
                 # What its ending means may have been decided since, and marks of reasoning set.
-                found = classified(paid.reply, settings) if isinstance(request, Request) else paid.reply
+                if isinstance(request, Request):
+                    found = classified(paid.reply, settings)
+                else:
+                    found = paid.reply
                 if found.ending in (Ending.FAILED, Ending.TOOL_CALL):
                     continue
                 try:
@@ -279,7 +287,10 @@ class Gateway:
                 failures += counts
                 # An endpoint out of reach is retried until the breaker opens; then the row is
                 # requeued unharmed.
-                out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
+                if isinstance(outcome, NotReached):
+                    out_of_reach = out_of_reach + 1
+                else:
+                    out_of_reach = 0
                 # Account errors are retried: they soon open the breaker, so that no row fails
                 # because of them. Permanent errors of the row's own content are final.
                 is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
@@ -295,7 +306,10 @@ class Gateway:
                         raise StillWriting(outcome.detail)
                 if is_final or failures >= self.attempts:
                     raise outcome
-                backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
+                if out_of_reach:
+                    backoff = self._delay(out_of_reach, RECONNECT_CAP)
+                else:
+                    backoff = self._delay(failures)
                 if not admission.is_away and (delay := admission.blocked_for + backoff):
                     await admission.back_off(delay)
             except LaneOver:
@@ -345,7 +359,9 @@ class Gateway:
                 if first is None or first.reply is None or first.reply.ending != Ending.CUT_OFF:
                     first = error
             known, longest = self._limits.applied(settings), self._limits.longest_reply(settings)
-            repair = _repair(request, known, reply, first.detail, longest) if left else None
+            repair = None
+            if left:
+                repair = _repair(request, known, reply, first.detail, longest)
             if repair is None:
                 raise first
             request = repair
@@ -398,7 +414,9 @@ class Gateway:
         from generation.llm.http.transport import ReplyTooLong
 
         settings, request, body = draft.settings, draft.request, draft.sent
-        vector_count = len(request.texts) if isinstance(request, Texts) else 0
+        vector_count = 0
+        if isinstance(request, Texts):
+            vector_count = len(request.texts)
         if refers_to_stored_images(body):
             try:
                 body = await asyncio.to_thread(with_image_data, body, self.open_image)
@@ -437,7 +455,9 @@ class Gateway:
             error.detail = clean(error.detail, client.key)
             unread: LLMError = error
         except (ValueError, RecursionError):
-            what = "No embeddings" if vector_count else "Not a chat completion"
+            what = "Not a chat completion"
+            if vector_count:
+                what = "No embeddings"
             unread = ServerError(f"{what}: {clean(text, client.key)}", http_status=status)
         return billed(unread, text), status
 
@@ -460,7 +480,9 @@ class Gateway:
             check_address(settings.url)
             self.access.check_url(settings.url)
             self._checked_urls.add(settings.url)
-        key = self.access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
+        key = NO_KEY
+        if settings.key_env:
+            key = self.access.key(settings.key_env, settings.url)
         client = self._clients.get((settings.url, key))
         if client is None:
             from generation.llm.http.transport import Client, Transport

@@ -155,7 +155,9 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
     if others := _MORE_LIKELY.get(status):
         about_rate = waits or ABOUT_RATE.search(text)
         found = next((kind for kind in others if _WORDING[kind].search(text)), by_status)
-        return by_status if found is NoCredit and about_rate else found
+        if found is NoCredit and about_rate:
+            return by_status
+        return found
     if by_status is BadRequest:
         return next((kind for kind, wording in _WORDING.items() if wording.search(text)), BadRequest)
     if status >= 500 and speaks_of_format(text):

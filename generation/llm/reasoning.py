@@ -88,7 +88,9 @@ def split_reasoning(text: str, start: str = "", end: str = "") -> tuple[str, str
     begins after it. Text that begins as a JSON object is the answer, whatever it quotes.
     """
     lead = _LEAD.match(text)
-    position = lead.end() if lead else 0
+    position = 0
+    if lead:
+        position = lead.end()
     if text.startswith("{", position):
         return text, ""
     thoughts: list[str] = []
@@ -103,7 +105,10 @@ def split_reasoning(text: str, start: str = "", end: str = "") -> tuple[str, str
         finish = _SPOKEN_END.search(text, spoken.end())
         if finish or not spoken["heading"]:  # a heading alone may be one of an answer
             thoughts.append(text[spoken.end() : finish.start() if finish else None])
-            position = finish.end() if finish else len(text)
+            if finish:
+                position = finish.end()
+            else:
+                position = len(text)
     position = _skip_blocks(text, position, thoughts)
     if not thoughts:
         shown = _without_tail(text)
@@ -120,12 +125,16 @@ def begins_like_reasoning(text: str) -> bool:
 def _skip_own(text: str, position: int, start: str, end: str, thoughts: list[str]) -> int:
     """Read one block in an endpoint's own marks; returns where the rest begins."""
     begins = bool(start) and text.startswith(start, position)
-    at = position + len(start) if begins else position
+    at = position
+    if begins:
+        at = position + len(start)
     finish = text.find(end, at)
     if not begins and (finish < 0 or (start and text.find(start, at, finish) >= 0)):
         return position
     thoughts.append(text[at : finish if finish >= 0 else None])
-    return finish + len(end) if finish >= 0 else len(text)
+    if finish >= 0:
+        return finish + len(end)
+    return len(text)
 
 
 def _split_channels(text: str, position: int) -> tuple[str, str] | None:
@@ -155,7 +164,10 @@ def _skip_blocks(text: str, position: int, thoughts: list[str]) -> int:
             break
         finish = next((other for other in _MARK.finditer(text, mark.end()) if _closes(other)), None)
         thoughts.append(text[mark.end() : finish.start() if finish else None])
-        position = finish.end() if finish else len(text)
+        if finish:
+            position = finish.end()
+        else:
+            position = len(text)
     return position
 
 
@@ -179,7 +191,9 @@ def _without_tail(text: str) -> str:
     for number in range(MAX_TAILS):
         tail = next((tail for tail in _TAILS if text.endswith(tail, 0, end)), "")
         if not tail:
-            return text if number == 0 else text[:end]
+            if number == 0:
+                return text
+            return text[:end]
         end = _end_without_space(text, end - len(tail))
     return text[:end]
 

@@ -44,7 +44,9 @@ def body_of(text: str) -> Any:
     nobody asked for, and OtherService for a page.
     """
     start = _BEFORE_BODY.match(text)
-    rest = text[start.end() :] if start else text
+    rest = text
+    if start:
+        rest = text[start.end() :]
     if rest.startswith(("data:", "event:", "id:", "retry:")):
         raise StreamsOnly(ONLY_STREAMS)
     if rest.startswith("<"):
@@ -125,7 +127,10 @@ def _other_protocol(body: Any) -> str:
 
 def classified(reply: Reply, settings: ModelSettings | None) -> Reply:
     """A reply with what its ending means at an endpoint, and its reasoning split off."""
-    marks = (settings.reasoning_start, settings.reasoning_end) if settings else ("", "")
+    if settings:
+        marks = (settings.reasoning_start, settings.reasoning_end)
+    else:
+        marks = ("", "")
     text, reasoning = split_reasoning(reply.text, *marks)
     return replace(
         reply,
@@ -142,23 +147,30 @@ def _error_in(value: Any) -> Any:
     names = _ERRORS[:1] if value.get("choices") else _ERRORS
     error = next((value[name] for name in names if value.get(name)), None)
     if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
-        error = (
-            value
-            if any(name in value for name in ("code", "error_code", "status", "type", "object", "success"))
-            else None
-        )
-    error = error[0] if isinstance(error, list) else error
+        error = None
+        if any(name in value for name in ("code", "error_code", "status", "type", "object", "success")):
+            error = value
+    if isinstance(error, list):
+        error = error[0]
     if isinstance(error, dict):
-        return error if any(error.values()) else None  # an error without a word is none
-    return value if error and not isinstance(error, str) else error  # `true`: what is wrong stands beside it
+        # An error without a word is none.
+        if any(error.values()):
+            return error
+        return None
+    # `true`: what is wrong stands beside it.
+    if error and not isinstance(error, str):
+        return value
+    return error
 
 
 def read_error(error: Any, api_key: str, reply: Reply | None = None) -> LLMError:
     """The named error for an error object that came with no status, or with status 200."""
-    code = error.get("code") if isinstance(error, dict) else None
-    number = (
-        int(code) if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS else 0
-    )
+    code = None
+    if isinstance(error, dict):
+        code = error.get("code")
+    number = 0
+    if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS:
+        number = int(code)
     named = status_error(number if number in range(400, 600) else 0, error, code, api_key)
     named.reply = reply
     return named
@@ -169,8 +181,12 @@ def _blocked_prompt(body: Any) -> str:
     if not isinstance(body, dict) or body.get("choices"):
         return ""
     feedback = next((body[name] for name in _PROMPT_FEEDBACK if body.get(name)), None)
-    text = json.dumps(feedback, ensure_ascii=False) if feedback else ""
-    return "" if '"filtered": false' in text and '"filtered": true' not in text else text
+    text = ""
+    if feedback:
+        text = json.dumps(feedback, ensure_ascii=False)
+    if '"filtered": false' in text and '"filtered": true' not in text:
+        return ""
+    return text
 
 
 def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
@@ -262,11 +278,14 @@ def _finish_reason(choice: Mapping[Any, Any]) -> str:
     if reasons and meanings[reasons[0]] in (Ending.UNKNOWN, Ending.COMPLETE):
         hidden = (name for name in reasons if meanings[name] not in (Ending.UNKNOWN, Ending.COMPLETE))
         return next(hidden, reasons[0])
-    return reasons[0] if reasons else ""
+    if reasons:
+        return reasons[0]
+    return ""
 
 
 def _reason(value: Any) -> str:
-    value = value.get("type", value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        value = value.get("type", value)
     if value is None:
         return ""
     return _text(value if isinstance(value, str) else json.dumps(value))[:40]
@@ -292,7 +311,9 @@ def _part_text(value: Any) -> str:
         value = value.get("text") or value.get("value")
     if isinstance(value, list):
         return "".join(_part_text(inner) for inner in value if isinstance(inner, (dict, str)))
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 # The names under which endpoints report tokens, as `plain` spells them. The first that is a number
@@ -312,7 +333,10 @@ def _usage(body: Any) -> Usage:
     for path in _USAGES:
         place = body
         for name in path:
-            place = place.get(name) if isinstance(place, dict) else None
+            if isinstance(place, dict):
+                place = place.get(name)
+            else:
+                place = None
         counts = counts or _counts(place)
     tokens_in, tokens_out, cached, reasoning, total = (
         next((counts[name] for name in names if name in counts), 0)
@@ -346,7 +370,9 @@ def _counts(usage: Any) -> dict[str, int]:
 
 
 def _text(value: Any) -> str:
-    return storable(value)[:200] if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return storable(value)[:200]
+    return ""
 
 
 def _count(value: Any) -> int:
@@ -354,7 +380,9 @@ def _count(value: Any) -> int:
     if isinstance(value, str) and len(value) <= MAX_DIGITS and _NUMBER.fullmatch(value.strip()):
         value = float(value)
     is_count = type(value) in (int, float) and 0 < value <= MAX_TOKENS
-    return math.ceil(float(value)) if is_count else 0
+    if is_count:
+        return math.ceil(float(value))
+    return 0
 
 
 def read_shape(reply: Reply, shape: type[Shape]) -> Shape:

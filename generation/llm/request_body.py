@@ -201,7 +201,9 @@ def _portable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
     kept = {name: schema[name] for name in _PORTABLE if name in schema}
     bounds = [f"{words} {schema[name]}" for name, words in _BOUNDS.items() if name in schema]
     if bounds:
-        said = [str(schema["description"])] if "description" in schema else []
+        said = []
+        if "description" in schema:
+            said = [str(schema["description"])]
         kept["description"] = " ".join([*said, f"({', '.join(bounds)})"])
     if "properties" in kept:
         kept["properties"] = {name: _portable(inner, definitions) for name, inner in kept["properties"].items()}
@@ -264,7 +266,10 @@ def most_tokens(texts: Iterable[str]) -> int:
     """An upper estimate of the tokens of some texts."""
     total = 0
     for text in texts:
-        other = 0 if text.isascii() else sum(not character.isascii() for character in text)
+        if text.isascii():
+            other = 0
+        else:
+            other = sum(not character.isascii() for character in text)
         total += -(-(len(text) - other) // 2) + 2 * other
     return total
 
@@ -306,7 +311,10 @@ def build_body(
     }
     applied = effective(settings, request)
     body |= {name: value for name in ("temperature", "top_p") if (value := getattr(applied, name)) is not None}
-    limits = [MOST_TOKENS] if applied.max_tokens is None else [applied.max_tokens]
+    if applied.max_tokens is None:
+        limits = [MOST_TOKENS]
+    else:
+        limits = [applied.max_tokens]
     if applied.max_tokens is None and settings.context_tokens is not None:
         prompt = PROMPT_MARGIN * estimate(settings, request).tokens_in // 10
         limits.append(max(MIN_ROOM, settings.context_tokens - prompt))
@@ -374,7 +382,9 @@ def reply_limit(settings: ModelSettings, request: Request | Texts, max_reply: in
     if isinstance(request, Texts):
         return min(MAX_VECTORS, MIN_REPLY_LIMIT + VECTOR_BYTES * len(request.texts))
     tokens = effective(settings, request).max_tokens
-    return max_reply if tokens is None else min(max_reply, MIN_REPLY_LIMIT + TOKEN_BYTES * tokens)
+    if tokens is None:
+        return max_reply
+    return min(max_reply, MIN_REPLY_LIMIT + TOKEN_BYTES * tokens)
 
 
 def excerpt(text: str) -> str:

@@ -103,7 +103,9 @@ class Message:
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
-        return () if isinstance(self.content, str) else tuple(p for p in self.content if isinstance(p, ImagePart))
+        if isinstance(self.content, str):
+            return ()
+        return tuple(p for p in self.content if isinstance(p, ImagePart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +188,14 @@ class Usage:
         """The cost of this usage at the endpoint's prices (per million tokens)."""
         cached = min(self.tokens_cached, self.tokens_in)
         written = min(self.tokens_written, self.tokens_in - cached)
-        price_cached = settings.price_in if settings.price_cached is None else settings.price_cached
-        price_written = settings.price_in if settings.price_written is None else settings.price_written
+        if settings.price_cached is None:
+            price_cached = settings.price_in
+        else:
+            price_cached = settings.price_cached
+        if settings.price_written is None:
+            price_written = settings.price_in
+        else:
+            price_written = settings.price_written
         paid = (self.tokens_in - cached - written) * settings.price_in
         paid += cached * price_cached + written * price_written
         return (paid + self.tokens_out * settings.price_out) / Decimal(1_000_000)

@@ -39,22 +39,30 @@ class MergedRow:
     @property
     @Shown("lead")
     def lead_number(self) -> int | None:
-        return self.draft.onward.parent_id if self.draft.onward else None
+        if self.draft.onward:
+            return self.draft.onward.parent_id
+        return None
 
     @property
     @shown
     def distance(self) -> float | None:
-        return self.event.distance if self.event else None
+        if self.event:
+            return self.event.distance
+        return None
 
     @property
     @shown
     def reason(self) -> str:
-        return self.event.reason if self.event else ""
+        if self.event:
+            return self.event.reason
+        return ""
 
     @property
     @shown
     def by(self) -> str | None:
-        return self.event.actor.username if self.event and self.event.actor else None
+        if self.event and self.event.actor:
+            return self.event.actor.username
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,9 @@ class GroupRow:
 def barrier_of(batch: Batch, step: int) -> Barrier:
     """The barrier at a step of a batch's recipe. Raises NoBarrier."""
     steps = registry.recipe(batch.benchmark).steps
-    barrier = steps[step] if step < len(steps) else None
+    barrier = None
+    if step < len(steps):
+        barrier = steps[step]
     if not isinstance(barrier, Barrier):
         raise errors.NoBarrier
     return barrier

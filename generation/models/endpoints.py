@@ -266,7 +266,10 @@ def derived_family(model: str) -> str:
     """Derive the family from a model's name: its leading letters, or all of it if it has none."""
     name = model.strip().rsplit("/", 1)[-1].casefold()
     match = re.match(r"[^\W\d_]+", name)
-    letters = match[0] if match else name[:40]
+    if match:
+        letters = match[0]
+    else:
+        letters = name[:40]
     return FAMILY_ALIASES.get(letters, letters)
 
 
@@ -337,7 +340,9 @@ class CallTotals(models.Model):
     @property
     def share_cached(self) -> float:
         """The share of the input tokens that were read from a cache."""
-        return self.tokens_cached / self.tokens_in if self.tokens_in else 0.0
+        if self.tokens_in:
+            return self.tokens_cached / self.tokens_in
+        return 0.0
 
 
 class EndpointDay(CallTotals):

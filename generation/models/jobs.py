@@ -121,7 +121,9 @@ class Job(CallTotals):
     @property
     def prompts_sha256(self) -> str:
         """The digest of a team's own prompts; "" if those of the benchmark's folder are sent."""
-        return self.prompt_set.digest if self.prompt_set else ""
+        if self.prompt_set:
+            return self.prompt_set.digest
+        return ""
 
     @property
     def is_checking(self) -> bool:

@@ -122,7 +122,9 @@ class Freeze(Work):
     def reason(self) -> str:
         """Why it failed, in the reader's language."""
         kind = getattr(errors, self.error, None)
-        return str(kind(self.detail)) if kind else self.detail
+        if kind:
+            return str(kind(self.detail))
+        return self.detail
 
 
 class ReleasedSample(models.Model):

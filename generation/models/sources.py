@@ -158,7 +158,9 @@ class Import(Work):
     @property
     def file(self) -> Path:
         """The file to read: an upload lies in this site's own folder, also after a move."""
-        return Path(settings.MEDIA_ROOT) / Path(self.path).name if self.uploaded else Path(self.path)
+        if self.uploaded:
+            return Path(settings.MEDIA_ROOT) / Path(self.path).name
+        return Path(self.path)
 
 
 class ImportRefusal(models.Model):

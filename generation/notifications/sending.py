@@ -92,7 +92,10 @@ def _failed(row: Delivery, error: str, *, others: bool = True) -> None:
     again = now + min(LONGEST_WAIT, FIRST_WAIT * 4 ** min(max(0, row.tries - 1), 5))
     waiting = Delivery.objects.filter(status=Status.WAITING)
     waiting.filter(pk=row.pk).update(error=error, next_at=again)
-    alike = waiting.filter(webhook=row.webhook) if others else waiting.filter(pk=row.pk)
+    if others:
+        alike = waiting.filter(webhook=row.webhook)
+    else:
+        alike = waiting.filter(pk=row.pk)
     alike.filter(next_at__lt=again).update(next_at=again)
     alike.filter(old).update(status=Status.GIVEN_UP)
 
@@ -107,7 +110,9 @@ def content(row: Delivery) -> dict[str, Any]:
     if "job" in facts:
         job = Job.objects.get(pk=facts["job"])
         facts["job"], path = job.name, kind_of(job).address("", job.pk)
-    url = settings.MHB_SITE_URL.rstrip("/") + path if path else ""
+    url = ""
+    if path:
+        url = settings.MHB_SITE_URL.rstrip("/") + path
     return {"id": str(row.key), "event": row.occasion, "at": row.created_at.isoformat(), "url": url, **facts}
 
 

@@ -42,8 +42,12 @@ def save_webhook(hook: Webhook, **fields: Any) -> Webhook:
 
     Raises ValidationError.
     """
-    before = {name: getattr(hook, name) for name in fields} if hook.pk else {}
-    verb = "changed" if hook.pk else "added"
+    before = {}
+    if hook.pk:
+        before = {name: getattr(hook, name) for name in fields}
+    verb = "added"
+    if hook.pk:
+        verb = "changed"
     for name, value in fields.items():
         setattr(hook, name, value)
     hook.full_clean()
@@ -77,8 +81,13 @@ def deliveries(*, to: str = "", status: str = "") -> QuerySet[Delivery]:
     """Messages of the last month, sent or waiting. `to`: the name of a webhook, or EMAIL."""
     rows = Delivery.objects.select_related("webhook", "person").order_by("-pk")
     if to:
-        rows = rows.filter(webhook=None) if to == EMAIL else rows.filter(webhook__name=to)
-    return rows.filter(status=status) if status else rows
+        if to == EMAIL:
+            rows = rows.filter(webhook=None)
+        else:
+            rows = rows.filter(webhook__name=to)
+    if status:
+        return rows.filter(status=status)
+    return rows
 
 
 def test_webhook(hook: Webhook) -> Delivery:

@@ -40,7 +40,10 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
     form = WebhookForm(request.POST if request.method == "POST" else None, instance=hook)
     name = hook.name
     if form.is_valid():
-        saved = Webhook.objects.get(pk=hook.pk) if hook.pk else Webhook()
+        if hook.pk:
+            saved = Webhook.objects.get(pk=hook.pk)
+        else:
+            saved = Webhook()
         services.save_webhook(saved, **form.cleaned_data)
         messages.success(request, _("Webhook %(name)s saved.") % {"name": saved})
         return redirect("generation:webhook", saved.name)

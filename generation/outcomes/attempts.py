@@ -36,7 +36,9 @@ class Attempts:
     @shown
     def mean(self) -> float | None:
         """The mean number of attempts to approval, over approved samples."""
-        return self.tries / self.approved if self.approved else None
+        if self.approved:
+            return self.tries / self.approved
+        return None
 
     @property
     @shown
@@ -90,5 +92,8 @@ def attempts(benchmark: str, by: Collection[str] = ()) -> list[Attempts]:
 
 def _keys(by: Sequence[str], traps: Iterable[str], prompt: str, generator: str) -> set[tuple[str, ...]]:
     values = {"prompt": prompt, "generator": generator}
-    trap_values = traps if "trap" in by else [""]
+    if "trap" in by:
+        trap_values = traps
+    else:
+        trap_values = [""]
     return {tuple(trap if name == "trap" else values[name] for name in by) for trap in trap_values}

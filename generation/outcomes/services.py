@@ -61,7 +61,10 @@ def _apply_outcome(version: SampleVersion) -> None:
     else:
         version.status, version.reasons = SampleVersion.Status.REJECTED, list(outcome.reasons)
         is_queued = outcome.reducible and queue_next(version)
-        sample.status = Sample.Status.REGENERATING if is_queued else Sample.Status.DISCARDED
+        if is_queued:
+            sample.status = Sample.Status.REGENERATING
+        else:
+            sample.status = Sample.Status.DISCARDED
     version.save(update_fields=["status", "reasons", "citations"])
     sample.save(update_fields=["status"])
 

@@ -103,7 +103,9 @@ def _digits(reading: Reading, place: int) -> float:
 
 def _word_length(reading: Reading, place: int) -> float:
     words = [word for word in reading.answers[place] if not is_unspaced(word)]
-    return sum(map(len, words)) / len(words) if words else 0.0
+    if words:
+        return sum(map(len, words)) / len(words)
+    return 0.0
 
 
 FEATURES: Mapping[str, Callable[[Reading, int], float]] = {

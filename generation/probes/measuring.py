@@ -164,7 +164,10 @@ class _Set:
         self.cluster = folds.clusters([case.labelled for case in cases], [case.record for case in cases])
         self.fold = folds.folds(self.cluster, seed)[self.owner]
         self.pair = self._pairs()
-        self.chance = float(np.mean([1 / size for size in sizes])) if self.options else 0.5
+        if self.options:
+            self.chance = float(np.mean([1 / size for size in sizes]))
+        else:
+            self.chance = 0.5
 
     def _pairs(self) -> "Array":
         """Within which answers labels are shuffled: a case, or a cluster of single answers."""
@@ -258,11 +261,19 @@ def measure(cases: Sequence[ProbeCase], *, seed: int = 0, progress: Progress = _
 
 
 def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, progress: Progress) -> ProbeReport:
-    whole = _Set(counted, seed) if counted else None
+    whole = None
+    if counted:
+        whole = _Set(counted, seed)
     reason = _reason_against(counted, whole)
     if whole is None or reason is not None:
-        answers = 0 if whole is None else len(whole.owner)
-        clusters = 0 if whole is None else int(whole.cluster.max()) + 1
+        if whole is None:
+            answers = 0
+        else:
+            answers = len(whole.owner)
+        if whole is None:
+            clusters = 0
+        else:
+            clusters = int(whole.cluster.max()) + 1
         options = whole is not None and whole.options
         return ProbeReport(len(counted), answers, clusters, options, None, left_out, reason=reason)
     results: list[ProbeResult] = []
@@ -341,7 +352,9 @@ def _reason_not_to(probe: Probe, whole: _Set) -> NoNumber | None:
         catalogue.UNPAIRED: not whole.is_paired,
     }
     missing = next((need for need in probe.needs if not has[need]), None)
-    return NoNumber(f"needs-{missing}") if missing else None
+    if missing:
+        return NoNumber(f"needs-{missing}")
+    return None
 
 
 _OF_WORDS = ((catalogue.WORDS,), (catalogue.FEW_WORDS,), (catalogue.QUESTION_WORDS,))
@@ -355,8 +368,14 @@ class _Features:
         self._sees = probe.features
         self._weights: Array | None = None
         # The row of the matrix for each answer.
-        self._rows = whole.owner if self._sees == (catalogue.QUESTION_WORDS,) else whole.answers
-        self._matrix = self._words() if self._sees in _OF_WORDS else self._numbers()
+        if self._sees == (catalogue.QUESTION_WORDS,):
+            self._rows = whole.owner
+        else:
+            self._rows = whole.answers
+        if self._sees in _OF_WORDS:
+            self._matrix = self._words()
+        else:
+            self._matrix = self._numbers()
 
     def _numbers(self) -> Any:
         import numpy as np
@@ -395,7 +414,9 @@ class _Features:
         from sklearn.pipeline import make_pipeline
 
         is_tf_idf = self._sees in _OF_WORDS and self._sees != (catalogue.FEW_WORDS,)
-        strength = REGULARISATION if is_tf_idf else 1.0
+        strength = 1.0
+        if is_tf_idf:
+            strength = REGULARISATION
         regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=300, tol=1e-3)
         if self._sees == (catalogue.FEW_WORDS,):
             return make_pipeline(SelectKBest(chi2, k=min(FEW, self._matrix.shape[1])), regression)
@@ -503,7 +524,9 @@ def _f1(whole: _Set, scores: "Array", counted: "Array") -> float | None:
         return None
     said, wrong = scores[counted] > 0, whole.wrong[counted]
     total = int(said.sum() + wrong.sum())
-    return round(2 * int((said & wrong).sum()) / total, 4) if total else None
+    if total:
+        return round(2 * int((said & wrong).sum()) / total, 4)
+    return None
 
 
 def _estimate(probe: Probe, whole: _Set, scores: "Array", counted: "Array") -> tuple[float, float]:
@@ -517,8 +540,13 @@ def _estimate(probe: Probe, whole: _Set, scores: "Array", counted: "Array") -> t
     totals = whole.of_clusters(weights * (hits - accuracy), owners)
     clusters = len(np.unique(whole.cluster[owners]))
     variance = float((totals**2).sum()) / weights.sum() ** 2 * clusters / max(1, clusters - 1)
-    effective = accuracy * (1 - accuracy) / variance if variance > 0 else float(clusters)
-    inflation = FOLDS_DEPEND if probe.learns else 1.0
+    if variance > 0:
+        effective = accuracy * (1 - accuracy) / variance
+    else:
+        effective = float(clusters)
+    inflation = 1.0
+    if probe.learns:
+        inflation = FOLDS_DEPEND
     return accuracy, max(1.0, min(float(len(hits)), float(effective)) / inflation)
 
 
@@ -566,7 +594,9 @@ def _preferred(whole: _Set, scores: "Array") -> float | None:
         if pair >= 0 and len(answers) == 2:
             [(_right, right), (_wrong, wrong)] = sorted(answers)
             wins.append((wrong > right) + (wrong == right) / 2)
-    return round(float(np.mean(wins)), 4) if wins else None
+    if wins:
+        return round(float(np.mean(wins)), 4)
+    return None
 
 
 def _groups(probe: Probe, whole: _Set, scores: "Array") -> list[GroupResult]:
@@ -574,7 +604,10 @@ def _groups(probe: Probe, whole: _Set, scores: "Array") -> list[GroupResult]:
     import numpy as np
 
     names = sorted({name for case in whole.cases for name in case.labelled.facets})
-    owners = np.arange(len(whole.cases)) if whole.options else whole.owner
+    if whole.options:
+        owners = np.arange(len(whole.cases))
+    else:
+        owners = whole.owner
     results = []
     for name in names:
         values = np.array([case.labelled.facets.get(name, "") for case in whole.cases])
@@ -585,7 +618,10 @@ def _groups(probe: Probe, whole: _Set, scores: "Array") -> list[GroupResult]:
         for value in known:
             counted = (values == value)[owners]
             n = int(counted.sum())
-            labels = whole.wrong[counted] if not whole.options else np.array([True, False])
+            if not whole.options:
+                labels = whole.wrong[counted]
+            else:
+                labels = np.array([True, False])
             if n < MIN_IN_GROUP:
                 reason = NoNumber("small-group", {"n": n, "least": MIN_IN_GROUP})
                 results.append(GroupResult(probe.name, name, value, n, reason=reason))

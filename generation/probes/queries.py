@@ -21,7 +21,9 @@ def target_field(target: Target) -> str:
 def failed(target: Target) -> ProbeWork | None:
     """The newest probing of a set, if it failed."""
     newest = ProbeWork.objects.filter(Q(**{target_field(target): target})).order_by("-pk").first()
-    return newest if newest is not None and newest.status == ProbeWork.Status.FAILED else None
+    if newest is not None and newest.status == ProbeWork.Status.FAILED:
+        return newest
+    return None
 
 
 def latest(target: Target) -> ProbeWork | None:
@@ -47,19 +49,25 @@ def report(target: Target) -> ProbeReport | None:
     if isinstance(target, Release) and (kept := frozen_report(target)) is not None:
         return kept
     work = latest(target)
-    return stored.from_json(work.result) if work is not None else None
+    if work is not None:
+        return stored.from_json(work.result)
+    return None
 
 
 def shown(target: Target, *, with_held_out: bool) -> dict[str, Any] | None:
     """What was found when a set was frozen or last probed; None if it was not."""
     found = report(target)
-    return stored.as_shown(found, with_held_out=with_held_out) if found is not None else None
+    if found is not None:
+        return stored.as_shown(found, with_held_out=with_held_out)
+    return None
 
 
 def frozen_report(release: Release) -> ProbeReport | None:
     """What was found at a release's freeze, which never changes; None if it was frozen before."""
     kept = release.about.get(STORED)
-    return stored.from_json(kept) if kept else None
+    if kept:
+        return stored.from_json(kept)
+    return None
 
 
 def can_be_probed(target: Target) -> bool:

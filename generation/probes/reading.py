@@ -48,7 +48,9 @@ def case_of_sample(
     `shares`: of its record. `more`: further values of `ProbeCase`.
     """
     labelled = registry.recipe(benchmark).labelled
-    answers = labelled(content) if labelled is not None else None
+    answers = None
+    if labelled is not None:
+        answers = labelled(content)
     if answers is None:
         return None
     facets = {"source": source, **({"generator": generator} if generator else {})}

@@ -58,7 +58,9 @@ def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
 
 
 def _why(reason: NoNumber | None) -> str:
-    return sentence(reason) if reason is not None else ""
+    if reason is not None:
+        return sentence(reason)
+    return ""
 
 
 def _result(result: ProbeResult | GroupResult) -> dict[str, Any]:
@@ -77,7 +79,10 @@ def in_sentences(report: ProbeReport) -> list[str]:
     if report.reason is not None:
         return [f"Whether its answers can be told apart without being read is not known. {sentence(report.reason)}"]
     best = next(result for result in report.probes if result.name == report.strongest)
-    counted = f"{report.cases} questions with options" if report.options else f"{report.answers} answers"
+    if report.options:
+        counted = f"{report.cases} questions with options"
+    else:
+        counted = f"{report.answers} answers"
     figures = f"{best.accuracy:.3f} (95% interval {best.low:.3f} to {best.high:.3f})"
     shuffled = f"with shuffled labels {best.shuffled:.3f}"
     said = [

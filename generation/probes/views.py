@@ -49,9 +49,14 @@ def _respond(request: HttpRequest, target: queries.Target, trail: list[tuple[str
         services.start(target, signed_in_account(request))
         return redirect(request.path)
     report, work = queries.report(target), queries.unfinished(target)
-    found = as_shown(report, with_held_out=may_read(request.user, Can.PRODUCE)) if report is not None else None
+    found = None
+    if report is not None:
+        found = as_shown(report, with_held_out=may_read(request.user, Can.PRODUCE))
     chosen = request.GET.get("word", "")
-    word = next((word for word in found["words"] if word["word"] == chosen), None) if found and chosen else None
+    if found and chosen:
+        word = next((word for word in found["words"] if word["word"] == chosen), None)
+    else:
+        word = None
     context = {
         "trail": trail,
         "found": found,

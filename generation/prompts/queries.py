@@ -41,7 +41,9 @@ class ShownSet:
     @property
     def key(self) -> str:
         """The name by which a launch chooses it."""
-        return "" if self.name == DEFAULT else self.name
+        if self.name == DEFAULT:
+            return ""
+        return self.name
 
     @property
     def released(self) -> bool:
@@ -114,7 +116,9 @@ def stored_set(benchmark: str, name: str) -> PromptSet | None:
 def full_name(benchmark: str, name: str) -> str:
     """The name of a launch's set, with its version if it is a stored one. Raises UnknownPrompts."""
     stored = stored_set(benchmark, name)
-    return str(stored) if stored else name
+    if stored:
+        return str(stored)
+    return name
 
 
 def shown_set(benchmark: str, name: str) -> ShownSet:
@@ -123,7 +127,9 @@ def shown_set(benchmark: str, name: str) -> ShownSet:
     Raises UnknownBenchmark, UnknownPrompts.
     """
     released = released_texts(benchmark)
-    key = "" if name == DEFAULT else name
+    key = name
+    if name == DEFAULT:
+        key = ""
     if key in released:
         return ShownSet(benchmark, name or DEFAULT, released[key])
     stored = stored_set(benchmark, key)
@@ -189,8 +195,12 @@ def _shortened(spans: Sequence[Span]) -> list[Span]:
     for number, span in enumerate(spans):
         lines = span.text.split("\n")
         if span.op == "equal" and len(lines) > 2 * LINES_BESIDE + 1:
-            head = lines[:LINES_BESIDE] if number > 0 else []
-            tail = lines[-LINES_BESIDE:] if number < len(spans) - 1 else []
+            head = []
+            if number > 0:
+                head = lines[:LINES_BESIDE]
+            tail = []
+            if number < len(spans) - 1:
+                tail = lines[-LINES_BESIDE:]
             span = Span("equal", "\n".join([*head, "[…]", *tail]))
         shortened.append(span)
     return shortened

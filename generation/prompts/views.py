@@ -24,7 +24,10 @@ def prompts(request: HttpRequest) -> HttpResponse:
 def prompt_set(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     """One set's prompts, as they are sent."""
     shown = _shown(benchmark, name)
-    jobs = shown.stored.jobs.order_by("-pk")[:20] if shown.stored else Batch.objects.none()
+    if shown.stored:
+        jobs = shown.stored.jobs.order_by("-pk")[:20]
+    else:
+        jobs = Batch.objects.none()
     context = {**_context(benchmark), "shown": shown, "jobs": jobs, "may_edit": allowed(request.user, Can.PRODUCE)}
     return render(request, "generation/prompts/prompt_set.html", context)
 

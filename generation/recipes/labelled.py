@@ -39,7 +39,10 @@ def choice(content: Mapping[str, Any], contexts: Mapping[str, str] | None = None
     options = content.get("options")
     if not options:
         return None
-    pairs = list(options.items()) if isinstance(options, Mapping) else [tuple(option) for option in options]
+    if isinstance(options, Mapping):
+        pairs = list(options.items())
+    else:
+        pairs = [tuple(option) for option in options]
     letter = content.get("letter") or content.get("answer")
     right = tuple(name == letter for name, _text in pairs)
     if sum(right) != 1:

@@ -115,7 +115,10 @@ def read_prompt(path: Path) -> Prompt:
     set is part of the prompt's name.
     """
     folder = path.parent
-    set_prefix = "" if folder.name == "prompts" else f"{folder.name}/"
+    if folder.name == "prompts":
+        set_prefix = ""
+    else:
+        set_prefix = f"{folder.name}/"
     benchmark = (folder.parent if set_prefix else folder).parent.name
     return parse_prompt(f"{benchmark}/{set_prefix}{path.stem}", path.read_text(encoding="utf-8"))
 

@@ -115,7 +115,9 @@ class Draft:
     @property
     def rejected_versions(self) -> tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...]:
         """The content of each rejected version and the objections to it, the oldest first."""
-        return self.earlier if self.previous is None else (*self.earlier, (self.previous, self.reasons))
+        if self.previous is None:
+            return self.earlier
+        return (*self.earlier, (self.previous, self.reasons))
 
     def rejected(self, *names: str) -> dict[str, Any] | None:
         """The rejected versions as a prompt shows them; None for a first version.
@@ -128,7 +130,9 @@ class Draft:
             {"version": {name: content[name] for name in names if name in content}, "reasons": list(reasons)}
             for content, reasons in self.rejected_versions
         )
-        return {**last, "earlier_versions_rejected_too": earlier} if earlier else last
+        if earlier:
+            return {**last, "earlier_versions_rejected_too": earlier}
+        return last
 
 
 class OtherValues(Protocol):
@@ -318,7 +322,9 @@ class NewSample:
 
 def short_title(text: str, most: int = 100) -> str:
     """A text as a sample's title: its first words, at most so many characters."""
-    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0] or text[:most]} …"
+    if len(text) <= most:
+        return text
+    return f"{text[:most].rpartition(' ')[0] or text[:most]} …"
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,9 @@ def plan(benchmark: str, name: str = "") -> TrapPlan | None:
 
     Raises WrongPlan.
     """
-    return None if name == NO_PLAN else _named(recipe(benchmark).plans, name, WrongPlan, NO_PLAN)
+    if name == NO_PLAN:
+        return None
+    return _named(recipe(benchmark).plans, name, WrongPlan, NO_PLAN)
 
 
 def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
@@ -98,7 +100,9 @@ def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
 
     Raises WrongPlan.
     """
-    return plan(benchmark, plan_spec) if isinstance(plan_spec, str) else read_plan(plan_spec, CUSTOM_PLAN)
+    if isinstance(plan_spec, str):
+        return plan(benchmark, plan_spec)
+    return read_plan(plan_spec, CUSTOM_PLAN)
 
 
 def preset(benchmark: str, name: str = "") -> Preset | None:
@@ -134,7 +138,9 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
     UnknownPreset, WrongSetting.
     """
     chosen = preset(benchmark, name)
-    values = dict(chosen.values) if chosen else {}
+    values = {}
+    if chosen:
+        values = dict(chosen.values)
     if unknown := sorted(set(changes or {}) - set(values)):
         raise WrongSetting(f"{', '.join(unknown)}; known: {', '.join(values) or '-'}")
     for key, value in (changes or {}).items():
@@ -201,7 +207,9 @@ def check_names(benchmark: str) -> tuple[str, ...]:
     """The checks of the benchmark's drafts before physicians see them; the engine's come first."""
     benchmark_recipe = recipe(benchmark)
     recipe_checks = tuple(check.name for check in benchmark_recipe.checks)
-    return recipe_checks if benchmark_recipe.compared is None else (IDENTICAL, NEARLY_IDENTICAL, *recipe_checks)
+    if benchmark_recipe.compared is None:
+        return recipe_checks
+    return (IDENTICAL, NEARLY_IDENTICAL, *recipe_checks)
 
 
 def check_label(benchmark: str, name: str) -> str:
@@ -256,7 +264,9 @@ def question_messages(benchmark: str, key: str, task: str, content: Mapping[str,
     if not getattr(protocol, "judge", None):
         return None
     questions = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
-    return _sent(questions[0].messages) if len(questions) == 1 else None
+    if len(questions) == 1:
+        return _sent(questions[0].messages)
+    return None
 
 
 def training_example(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -289,7 +299,9 @@ def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, An
     rubric = SimpleNamespace(key="R1", criterion=CRITERION, traps=())
     messages = _sent(protocol.judge(sample, rubric, "", RESPONSE).messages)
     text = "".join(message["content"] for message in messages)
-    return messages if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
+    if text.count(RESPONSE) == text.count(CRITERION) == 1:
+        return messages
+    return None
 
 
 def judging(benchmark: str) -> dict[str, Any] | None:

@@ -101,7 +101,9 @@ def word_overlap(one: str, other: str) -> float:
     """
     first, second = Counter(words(one)), Counter(words(other))
     total = first.total() + second.total()
-    return 2 * (first & second).total() / total if total else 0.0
+    if total:
+        return 2 * (first & second).total() / total
+    return 0.0
 
 
 # ------------------------------------------------------------------------------------------- ROUGE

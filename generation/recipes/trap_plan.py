@@ -95,7 +95,9 @@ def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) ->
     Scaled by the largest remainder; never more than `count` of one subtype. Raises WrongPlan.
     """
     terms = tuple(terms)
-    key = task if task in plan.targets else ""
+    key = ""
+    if task in plan.targets:
+        key = task
     if key not in plan.targets:
         return {}
     targets = plan.targets[key]

@@ -76,7 +76,10 @@ class ReleaseDifference:
     def samples(self, change: str = "", start: int = 0, most: int | None = None) -> list[SampleChange]:
         """The samples with one change, or all; `most` of them from `start`."""
         chosen = [pair for pair in self.changed if change in ("", pair[1])]
-        chosen = chosen[start:] if most is None else chosen[start : start + most]
+        if most is None:
+            chosen = chosen[start:]
+        else:
+            chosen = chosen[start : start + most]
         return [row for at in range(0, len(chosen), READ) for row in self._read(chosen[at : at + READ])]
 
     def _read(self, chosen: Sequence[tuple[str, Change]]) -> Iterator[SampleChange]:
@@ -87,7 +90,9 @@ class ReleaseDifference:
         )
         for key, change in chosen:
             both = key in before and key in after
-            fields = _differing(before[key][1], after[key][1]) if both else []
+            fields = []
+            if both:
+                fields = _differing(before[key][1], after[key][1])
             yield SampleChange(change, key, (after.get(key) or before[key])[0], fields)
 
 
@@ -95,7 +100,10 @@ def compare(before: Release, after: Release, reader: object) -> ReleaseDifferenc
     """How `after` differs from `before` in what `reader` may see. Raises OtherBenchmarks."""
     if before.benchmark != after.benchmark:
         raise errors.OtherBenchmarks
-    split = "" if sees_held_out(reader) else ReleasedSample.Split.PUBLIC
+    if sees_held_out(reader):
+        split = ""
+    else:
+        split = ReleasedSample.Split.PUBLIC
     earlier = {key: _digests(sample) for key, _task, sample in _samples(before, split)}
     changed: list[tuple[str, Change]] = []
     unchanged = 0

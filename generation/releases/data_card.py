@@ -70,8 +70,12 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
     """What the card says in the words of Croissant's RAI vocabulary: name -> text or texts."""
     sources = [f"{source['label']} ({source['licence']})" for source in release.sources]
     models = ", ".join(release.generators)
-    unreviewed = [f"{release.unreviewed} samples were not reviewed by a physician."] if release.unreviewed else []
-    simulated = ["The samples were made by simulated models."] if release.simulated else []
+    unreviewed = []
+    if release.unreviewed:
+        unreviewed = [f"{release.unreviewed} samples were not reviewed by a physician."]
+    simulated = []
+    if release.simulated:
+        simulated = ["The samples were made by simulated models."]
     if release.simulated_samples:
         simulated.append(f"{release.simulated_samples} samples were reviewed by simulated physicians.")
     card = release.about.get("card", {})
@@ -95,7 +99,9 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
 def shown_frozen_probes(release: Release) -> dict[str, Any] | None:
     """What probes told at the freeze, without the held-out samples; None if it was not counted."""
     report = probes_queries.frozen_report(release)
-    return as_shown(report, with_held_out=False) if report is not None else None
+    if report is not None:
+        return as_shown(report, with_held_out=False)
+    return None
 
 
 def filter_said(release: Release) -> list[str]:
@@ -115,15 +121,21 @@ def filter_said(release: Release) -> list[str]:
 
 def _probes_said(release: Release) -> list[str]:
     report = probes_queries.frozen_report(release)
-    return in_sentences(report) if report is not None else []
+    if report is not None:
+        return in_sentences(report)
+    return []
 
 
 def intended_use(benchmark: str) -> str:
     """What the samples of a benchmark are for, what is false in them, and who may train on them."""
     known = benchmark in registry.names()
-    use = registry.recipe(benchmark).intended if known else ""
+    use = ""
+    if known:
+        use = registry.recipe(benchmark).intended
     trains = known and bool(getattr(registry.module(benchmark, "protocol").PROTOCOL, "example", None))
-    training = "Models may be trained on its training split, and on no other." if trains else "Not for training."
+    training = "Not for training."
+    if trains:
+        training = "Models may be trained on its training split, and on no other."
     return (
         f"{use or 'For measuring what language models get wrong in medicine.'} {training} Not for advice to patients."
     )
@@ -135,7 +147,10 @@ def _questions(release: Release) -> tuple[Question, ...]:
     They explain every stored answer.
     """
     rows = ReleasedSample.objects.filter(release=release).select_related("version__case").order_by("position")
-    positions = release.about["forms"] if "forms" in release.about else _first_of_each_form(rows)
+    if "forms" in release.about:
+        positions = release.about["forms"]
+    else:
+        positions = _first_of_each_form(rows)
     questions: dict[tuple[str, str, tuple[str, ...]], Question] = {}
     for question in (
         each for sample in rows.filter(position__in=positions) for each in sample.version.case.frozen.form.questions
@@ -157,7 +172,9 @@ def _physicians(release: Release) -> str:
     if not release.simulated_samples:
         return "physicians"
     all_simulated = release.reviewers["simulated"] == release.reviewers["physicians"]
-    return "simulated physicians" if all_simulated else "physicians, some of them simulated"
+    if all_simulated:
+        return "simulated physicians"
+    return "physicians, some of them simulated"
 
 
 def _reviewed_how(release: Release) -> list[str]:

@@ -32,8 +32,12 @@ MAX_NAMED = 10  # samples that an error message names
 
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
     """The stages of reasoning that this format offers, the default last; empty if it has none."""
-    supervised = registry.supervision(release.benchmark) if exporters.load(format_name).supervises else None
-    return tuple(supervised.STAGES) if supervised is not None else ()
+    supervised = None
+    if exporters.load(format_name).supervises:
+        supervised = registry.supervision(release.benchmark)
+    if supervised is not None:
+        return tuple(supervised.STAGES)
+    return ()
 
 
 def fitting_formats(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
@@ -157,7 +161,9 @@ class Export:
             yield written("agreement.json", f"{figures}\n")
         if (probes := shown_frozen_probes(release)) is not None:
             yield written("probes.json", f"{json.dumps(probes, indent=1, ensure_ascii=False)}\n")
-        restoring = {"restore_release": restore_release} if self.by_reference else {}
+        restoring = {}
+        if self.by_reference:
+            restoring = {"restore_release": restore_release}
         programs = {"verify_release": verify_release, **restoring, "review/quality/agreement": agreement}
         for name, module in programs.items():
             path = folder / f"{name}.py"
@@ -177,9 +183,13 @@ class Export:
         The names of their images are collected in `images`. Raises FormatDoesNotFit.
         """
         benchmark = self.release.benchmark
-        supervised = registry.supervision(benchmark) if exporter.supervises else None
+        supervised = None
+        if exporter.supervises:
+            supervised = registry.supervision(benchmark)
         stages = self.stages or (list(supervised.STAGES)[-1] if supervised is not None else "")
-        facet = registry.points_facet(benchmark) if exporter.weighs or exporter.judges else ""
+        facet = ""
+        if exporter.weighs or exporter.judges:
+            facet = registry.points_facet(benchmark)
         for sample in exported_samples(self.release, self.split):
             content, needed = sample["content"], dict[str, Any]()
             identity = (benchmark, sample["sample_id"], sample["task"], content)
@@ -212,10 +222,15 @@ def _manifest_header(release: Release, split: str) -> dict[str, Any]:
 
     Releases frozen before these counts existed must keep their bytes.
     """
-    header = {"made": release.provenance, "grounds": release.grounds} if release.grounds else {}
+    header = {}
+    if release.grounds:
+        header = {"made": release.provenance, "grounds": release.grounds}
     header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
     if release.canary:
-        digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
+        if split == ReleasedSample.Split.PUBLIC:
+            digest = release.sha256
+        else:
+            digest = release.held_out_sha256
         header |= {"split": split, "sha256": digest, "canary": release.canary}
     return header
 

@@ -72,7 +72,10 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     """
     cache, counts = FacetCache(batch.benchmark, terms(batch.benchmark)), FacetCounts()
     fields = registry.facet_fields(batch.benchmark)
-    columns = ["version__content"] if fields is None else [_field(name) for name in fields]
+    if fields is None:
+        columns = ["version__content"]
+    else:
+        columns = [_field(name) for name in fields]
     current = (SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED)
     rows = Rubric.objects.filter(version__sample__batch=batch, version__status__in=current).order_by("version")
     read = rows.values_list("version", "version__sample__task", "traps", *columns).iterator(chunk_size=STREAMED)
@@ -104,13 +107,17 @@ def task_shares(release: Release) -> dict[str, float]:
 def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
     """The share of each count in their sum, rounded to four digits."""
     total = sum(counts.values())
-    return {name: round(n / total, 4) for name, n in counts.items()} if total else {}
+    if total:
+        return {name: round(n / total, 4) for name, n in counts.items()}
+    return {}
 
 
 def releases(*, text: str = "", benchmark: str = "") -> QuerySet[Release]:
     """All releases, newest first. `text`: part of the name."""
     rows = Release.objects.select_related("created_by").filter(name__icontains=text).order_by("-pk")
-    return rows.filter(benchmark=benchmark) if benchmark else rows
+    if benchmark:
+        return rows.filter(benchmark=benchmark)
+    return rows
 
 
 def freezes() -> QuerySet[Freeze]:
@@ -192,7 +199,9 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
                 if not rubric["polarity"]:
                     del rubric["polarity"]  # absent if frozen without one
             # Samples frozen before citations or canaries were introduced have none.
-            split_field = {"split": split} if "canary" in exported else {}
+            split_field = {}
+            if "canary" in exported:
+                split_field = {"split": split}
             yield {"citations": [], **exported, **split_field, "rubrics": rubrics[pk]}
 
 
@@ -205,7 +214,10 @@ def release(name: str, version: int | None = None) -> Release:
     if number and (version := whole_number(number, 9)) is None:
         raise errors.UnknownRelease(f"{name}@{number[:20]}")
     versions = releases().filter(name=name).order_by("-version")
-    match = versions.first() if version is None else versions.filter(version=version).first()
+    if version is None:
+        match = versions.first()
+    else:
+        match = versions.filter(version=version).first()
     if match is None:
         raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
     return match
@@ -220,7 +232,9 @@ def card_texts(release: Release) -> list[tuple[str, str]]:
 def funnel_of(release: Release) -> FunnelReport | None:
     """How its batches came to these samples; None if it was frozen before this was stored."""
     stored = release.about.get("funnel")
-    return funnel.from_json(stored) if stored else None
+    if stored:
+        return funnel.from_json(stored)
+    return None
 
 
 def judgments(release: Release) -> list[Validity]:

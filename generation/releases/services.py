@@ -80,7 +80,9 @@ def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING)
     latest = _latest(name, benchmark)
     apply_outcomes()
     counted = tally(benchmark, composition)
-    held_out = sum(is_held_out for _pk, is_held_out in choices(benchmark, composition)) if composition.held_out else 0
+    held_out = 0
+    if composition.held_out:
+        held_out = sum(is_held_out for _pk, is_held_out in choices(benchmark, composition))
     unreviewed = counted.grounds.get(Ground.UNREVIEWED, 0)
     return FreezePreview(
         release=f"{name} v{latest.version + 1 if latest else 1}",
@@ -176,7 +178,10 @@ def release_of(row: Freeze) -> Release:
 
 
 def _fail(row: Freeze, error: Exception) -> None:
-    detail = error.detail if isinstance(error, errors.GenerationError) else str(error)
+    if isinstance(error, errors.GenerationError):
+        detail = error.detail
+    else:
+        detail = str(error)
     with transaction.atomic():
         if finish(row, Work.Status.FAILED, error=type(error).__name__, detail=detail, finished_at=timezone.now()):
             path = reverse("generation:releases")
@@ -211,7 +216,10 @@ def _freeze(row: Freeze) -> None:
     counted = tally(row.benchmark, composition)
     # Select once: samples approved while we write belong to the next version.
     chosen = np.fromiter(choices(row.benchmark, composition), dtype=content.CHOSEN)
-    canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
+    if latest is not None and latest.canary:
+        canary = latest.canary
+    else:
+        canary = f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     filtered = None
     if composition.harder:
@@ -242,7 +250,9 @@ def _freeze(row: Freeze) -> None:
         except ProbingLost:
             return
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
-        easy = int(filtered.about["samples"]) if filtered else 0
+        easy = 0
+        if filtered:
+            easy = int(filtered.about["samples"])
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -300,7 +310,9 @@ def _probed(row: Freeze, labelled: list[ProbeCase]) -> dict[str, Any]:
 
 
 def _card_of(release: Release | None) -> dict[str, str]:
-    return dict(release.about.get("card", {})) if release is not None else {}
+    if release is not None:
+        return dict(release.about.get("card", {}))
+    return {}
 
 
 @recording_events()

@@ -226,7 +226,10 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
 
 def _split(request: HttpRequest) -> str:
     wanted = request.GET.get("split")
-    known = wanted if wanted in ReleasedSample.Split.values else ReleasedSample.Split.PUBLIC.value
+    if wanted in ReleasedSample.Split.values:
+        known = wanted
+    else:
+        known = ReleasedSample.Split.PUBLIC.value
     return queries.readable_split(request.user, known)
 
 

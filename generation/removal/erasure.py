@@ -156,9 +156,13 @@ def _erase(
     sample_count = samples.distinct().count()
     samples.update(status=Sample.Status.WITHDRAWN)
     ProbeWork.objects.filter(Q(source__records__in=found) | Q(batch__drafts__in=draft_pks)).delete()
-    calls = _erase_drafts(draft_pks) if draft_pks else 0
+    calls = 0
+    if draft_pks:
+        calls = _erase_drafts(draft_pks)
     _erase_records(found.values())
-    digests = erase_cases(cases) if cases else {}
+    digests = {}
+    if cases:
+        digests = erase_cases(cases)
     record_person(None, PersonEvent.Kind.ERASED, actor, **facts, reviews=digests)
     cache.clear()
     return Erasure(len(found), len(draft_pks), sample_count, len(cases), calls)

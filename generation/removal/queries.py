@@ -29,7 +29,9 @@ class Extent:
 def subject(kind: str, pk: int) -> Subject:
     """The source, record or batch with this number. Raises Http404."""
     model = MODELS.get(kind)
-    row: Any = model._default_manager.filter(pk=pk).first() if model else None
+    row: Any = None
+    if model:
+        row = model._default_manager.filter(pk=pk).first()
     if row is None:
         raise Http404
     found: Subject = row

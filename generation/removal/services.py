@@ -64,8 +64,15 @@ def command(row: Subject) -> str:
 
 def _set_archived(row: Subject, actor: User | None, what: str) -> Subject:
     with recording_events():
-        row.archived_at = timezone.now() if what == "archived" else None
+        if what == "archived":
+            row.archived_at = timezone.now()
+        else:
+            row.archived_at = None
         row.save(update_fields=["archived_at"])
-        name = row.name if isinstance(row, Source) else str(row.pk)  # a record's id may tell of a patient
+        # A record's id may tell of a patient.
+        if isinstance(row, Source):
+            name = row.name
+        else:
+            name = str(row.pk)
         acts.record_act(acts.Kind.ARCHIVED, what, name, actor, of=str(row._meta.model_name))
     return row

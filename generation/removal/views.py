@@ -24,7 +24,9 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     row = queries.subject(kind, pk)
     action = request.POST.get("action", "")
     form = DeletionForm(request.POST if action == "delete" else None)
-    actor = signed_in_account(request) if request.method == "POST" else None
+    actor = None
+    if request.method == "POST":
+        actor = signed_in_account(request)
     try:
         if action == "archive":
             services.archive(kind, pk, actor=actor)

@@ -46,7 +46,9 @@ class SampleSerializer(RowSerializer):
 
     @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
     def get_status(self, sample: Any) -> str:
-        return NOT_SAMPLED if sample.unreviewed else str(sample.status)
+        if sample.unreviewed:
+            return NOT_SAMPLED
+        return str(sample.status)
 
 
 class RubricSerializer(RowSerializer):
@@ -103,7 +105,9 @@ class WholeSampleSerializer(SampleSerializer):
     @extend_schema_field(FailedVersionSerializer(allow_null=True))
     def get_failed_version(self, sample: Sample) -> Any:
         row = regeneration.failed_version(sample)
-        return FailedVersionSerializer(row).data if row else None
+        if row:
+            return FailedVersionSerializer(row).data
+        return None
 
 
 class DrawAgainSerializer(serializers.Serializer[Any]):
@@ -160,7 +164,9 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     queryset = Sample.objects.all()
 
     def get_queryset(self) -> QuerySet[Sample]:
-        filters = validated_query(SampleQuery, self.request) if self.action == "list" else {}
+        filters = {}
+        if self.action == "list":
+            filters = validated_query(SampleQuery, self.request)
         return queries.samples(**filters)
 
     @answers(WholeSampleSerializer)

@@ -103,7 +103,9 @@ def withdrawn(release: Release, as_of: datetime | None = None) -> QuerySet[Errat
     """The withdrawals of samples of a release; `as_of`: those known by then, by default all."""
     of_release = SampleVersion.objects.filter(released__release=release).values("sample")
     rows = Erratum.objects.filter(kind=Kind.WITHDRAWN, sample__in=of_release).order_by("pk")
-    return rows if as_of is None else rows.filter(at__lte=as_of)
+    if as_of is None:
+        return rows
+    return rows.filter(at__lte=as_of)
 
 
 def withdrawn_by_release(releases: Collection[int]) -> dict[int, int]:
@@ -138,7 +140,9 @@ def reportable_version(physician: User, review: Review) -> SampleVersion | None:
 def own_review_context(review: Review) -> dict[str, object]:
     """Context for the page of an own review: whether its sample can be reported, or has been."""
     version = reportable_version(review.physician, review)
-    last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first() if version else None
+    last = None
+    if version:
+        last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first()
     reported = last is not None and last.kind == Kind.REPORTED
     return {"reportable": version is not None and not reported, "reported": reported}
 

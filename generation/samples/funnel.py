@@ -88,8 +88,13 @@ class Loss:
     def label(self) -> str:
         """The reason in the reader's language."""
         kind = str(LOSSES.get(self.kind, self.kind))
-        why = error_words(self.why).rstrip(".。") if self.kind == "failed" else gettext(self.why)
-        return with_label(kind, why) if self.why else kind
+        if self.kind == "failed":
+            why = error_words(self.why).rstrip(".。")
+        else:
+            why = gettext(self.why)
+        if self.why:
+            return with_label(kind, why)
+        return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,9 @@ class SampleFunnel:
     @shown
     def label(self) -> str:
         """The data set, or code and name of the trap, in the reader's language; empty for all."""
-        return term_label(self.group, self.term) if self.term else task_label(self.group)
+        if self.term:
+            return term_label(self.group, self.term)
+        return task_label(self.group)
 
     @property
     def adds_up(self) -> bool:
@@ -195,7 +202,9 @@ class FunnelReport:
     @property
     def data_sets(self) -> tuple[SampleFunnel, ...]:
         """The funnels by data set, if there are several: one alone is the whole."""
-        return self.by_task if len(self.by_task) > 1 else ()
+        if len(self.by_task) > 1:
+            return self.by_task
+        return ()
 
     @property
     def adds_up(self) -> bool:
@@ -253,7 +262,9 @@ class _Tally:
         losses: list[Loss] = []
         for kind in LOSSES:
             found = sorted((-n, why) for (each, why), n in self.lost[name].items() if each == kind)
-            shown = found[:OTHERS_FROM] if kind == "dropped" else found
+            shown = found
+            if kind == "dropped":
+                shown = found[:OTHERS_FROM]
             losses += [Loss(kind, why, -n) for n, why in shown]
             if rest := found[len(shown) :]:
                 losses.append(Loss(kind, _OTHERS, -sum(n for n, _why in rest)))
@@ -441,7 +452,9 @@ def _way_out(
 ) -> tuple[StageName, str]:
     """The stage after which a sample went no further, and why, by its latest version."""
     if status == Status.IN_REVIEW:
-        return ("samples", "in-review") if number == 1 else ("decided", "next-in-review")
+        if number == 1:
+            return ("samples", "in-review")
+        return ("decided", "next-in-review")
     if status != Status.REJECTED:
         undecided = number == 1 and case_state == State.WITHDRAWN
         return ("samples" if undecided else "decided"), "withdrawn"

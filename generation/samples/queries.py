@@ -29,7 +29,9 @@ def terms(benchmark: str) -> tuple[Term, ...]:
 def term_label(code: str, label: str) -> str:
     """Code and translated label of a term; the label alone if the code repeats it."""
     repeats = not code or code.replace("-", " ") == label.casefold().replace("-", " ")
-    return gettext(label) if repeats else f"{code} {gettext(label)}"
+    if repeats:
+        return gettext(label)
+    return f"{code} {gettext(label)}"
 
 
 def sees_held_out(reader: object) -> bool:
@@ -45,7 +47,9 @@ def visible_to(reader: object, rows: QuerySet[Row], sample: str = "") -> QuerySe
     """
     if sees_held_out(reader):
         return rows
-    split = f"{sample}__split" if sample else "split"
+    split = "split"
+    if sample:
+        split = f"{sample}__split"
     return rows.filter(**{split: ReleasedSample.Split.PUBLIC})
 
 
@@ -118,4 +122,6 @@ def calls_by_subject(subjects: Iterable[str]) -> dict[str, list[Call]]:
 def lineage(benchmark: str, draft: Draft) -> tuple[Block, ...]:
     """The recipe's blocks on how a draft was made; empty if the recipe offers none."""
     describe = registry.recipe(benchmark).lineage
-    return tuple(describe(draft.data)) if describe is not None and draft.data else ()
+    if describe is not None and draft.data:
+        return tuple(describe(draft.data))
+    return ()

@@ -116,7 +116,10 @@ def make_versions(
 
 def _completed(new: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
     """A new sample with the decision on its review, and with a language."""
-    language = previous.case.language if previous else new.language
+    if previous:
+        language = previous.case.language
+    else:
+        language = new.language
     return replace(_decide_review(new, batch, previous), language=language or UNDETERMINED)
 
 
@@ -135,7 +138,9 @@ def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion 
         name = share.stratum[:200]
         ReviewStratum.objects.bulk_create([ReviewStratum(batch=batch, name=name)], ignore_conflicts=True)
         stratum = ReviewStratum.objects.select_for_update().get(batch=batch, name=name)
-        review = "sampled" if share.includes(stratum.samples) else "not sampled"
+        review = "not sampled"
+        if share.includes(stratum.samples):
+            review = "sampled"
         ReviewStratum.objects.filter(pk=stratum.pk).update(samples=F("samples") + 1)
     return replace(new_sample, provenance={**new_sample.provenance, "review": review})
 
@@ -154,5 +159,8 @@ def make_control(row: Draft, batch: Batch, control: NewSample, arm: Sample.Arm) 
 def generator_of(batch: Batch) -> str:
     """The name of the endpoint that writes the samples; empty if these records need none."""
     roles = registry.recipe(batch.benchmark).roles
-    bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()
+    if roles:
+        bound = BatchRole.objects.filter(batch=batch, role=roles[0].name)
+    else:
+        bound = BatchRole.objects.none()
     return bound.values_list("endpoint__name", flat=True).first() or ""

@@ -43,13 +43,17 @@ class Validity:
     @property
     @shown
     def share(self) -> float | None:
-        return self.valid / self.decided if self.decided else None
+        if self.decided:
+            return self.valid / self.decided
+        return None
 
     @property
     @shown
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95% interval."""
-        return wilson(self.valid, self.decided) if self.decided else None
+        if self.decided:
+            return wilson(self.valid, self.decided)
+        return None
 
     @property
     def in_words(self) -> str:

@@ -43,7 +43,10 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
     numbers = {str(version.number): version for version in versions}
     chosen = numbers.get(request.GET.get("version", ""), versions[-1])
     beside = numbers.get(request.GET.get("beside", ""))
-    shown = [chosen] if beside is None or beside == chosen else sorted((beside, chosen), key=lambda v: v.number)
+    if beside is None or beside == chosen:
+        shown = [chosen]
+    else:
+        shown = sorted((beside, chosen), key=lambda v: v.number)
     for version in shown:
         record_read(signed_in_account(request), version.case)
     context = {

@@ -93,7 +93,9 @@ class SourceValues:
         start = _hash_number(seed, self._record.external_id, name)
         pairs = (pair for pair in _values_from(rows, start % end) if words(pair[1]) not in excluded_words)
         candidates = list(islice(self._of_other_records(pairs), CANDIDATES))
-        return candidates[_hash_number("choice", str(start)) % len(candidates)] if candidates else None
+        if candidates:
+            return candidates[_hash_number("choice", str(start)) % len(candidates)]
+        return None
 
     def _of_other_records(self, pairs: Iterator[tuple[int, str]]) -> Iterator[str]:
         """The texts of the latest revisions of other records."""
@@ -118,7 +120,10 @@ def _values_between(rows: QuerySet[NamedValues], after: int, before: int | None)
 
     The pages of rows that are read grow, as the first few rows are usually enough.
     """
-    remaining = rows if before is None else rows.filter(first__lt=before)
+    if before is None:
+        remaining = rows
+    else:
+        remaining = rows.filter(first__lt=before)
     page_size = 1
     while page := list(remaining.filter(first__gt=after)[:page_size]):
         for row in page:

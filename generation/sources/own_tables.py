@@ -71,7 +71,9 @@ def read_mapping(value: Any) -> TableMapping:
 def stated_mapping(text: str) -> TableMapping | None:
     """A mapping by its saved name or as JSON; None for "". Raises WrongMapping, UnknownMapping."""
     if not text.startswith("{"):
-        return saved_mapping(text) if text else None
+        if text:
+            return saved_mapping(text)
+        return None
     try:
         return read_mapping(json_nesting.loads(text))
     except (json_nesting.TooDeep, ValueError) as error:
@@ -83,7 +85,10 @@ def parse_mapping(columns: list[str], values: list[str], saved: str | None = Non
 
     `saved`: the name of a mapping that they change. Raises WrongMapping, UnknownMapping.
     """
-    base = saved_mapping(saved) if saved else TableMapping(columns={})
+    if saved:
+        base = saved_mapping(saved)
+    else:
+        base = TableMapping(columns={})
     parsed: dict[str, dict[str, list[str]]] = {"columns": {}, "values": {}}
     for part, lines in (("columns", columns), ("values", values)):
         for line in lines:

@@ -73,7 +73,9 @@ def partners(records: Sequence[SourceRecord]) -> dict[int, list[SourceRecord]]:
 
 def _referred_to(pks: Collection[int]) -> dict[int, list[SourceRecord]]:
     references = Reference.objects.filter(record__in=pks)
-    targets = list(references.order_by("pk").values_list("record_id", "format", "digest")) if pks else []
+    targets = []
+    if pks:
+        targets = list(references.order_by("pk").values_list("record_id", "format", "digest"))
     if not targets:
         return {}
     by_match: dict[tuple[str, str], list[SourceRecord]] = {}
@@ -99,7 +101,9 @@ def partner_contents(records: Sequence[SourceRecord]) -> dict[int, dict[str, tup
 
 def records_referring_to(record: SourceRecord) -> QuerySet[SourceRecord]:
     """The records of other sources that refer to this one, without their private part."""
-    references = Reference.objects.filter(format=record.source.format, digest=record.match) if record.match else None
+    references = None
+    if record.match:
+        references = Reference.objects.filter(format=record.source.format, digest=record.match)
     if references is None:
         return SourceRecord.objects.none()
     referring = SourceRecord.objects.filter(pk__in=references.values("record"), latest=True).select_related("source")

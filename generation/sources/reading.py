@@ -237,7 +237,10 @@ class _Images:
                 yield _refusal(Refusal(row.where, f"Image {picture.name}: {error}", {"left out": "image"}))
                 return
             digests.append(digest)
-        content = {**row.content, "images": digests} if digests else row.content
+        if digests:
+            content = {**row.content, "images": digests}
+        else:
+            content = row.content
         yield [
             "row",
             {

@@ -117,7 +117,9 @@ def _recognise(path: Path, importer: Importer, *, uploaded: bool) -> Layout | No
         if uploaded:
             raise
         layout = None  # parts of it may lie beside it
-    return layout if layout or uploaded else reading.recognise_whole(path, importer.name)
+    if layout or uploaded:
+        return layout
+    return reading.recognise_whole(path, importer.name)
 
 
 def _format_hint(path: Path, error: Exception) -> str:
@@ -216,7 +218,9 @@ def _read_file(run: Import) -> None:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
-        failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"} if unread else {}
+        failure = {}
+        if unread:
+            failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"}
         now, found = timezone.now(), oddities.found(run)
         ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=now, oddities=found, **failure)
     chunks.analyze_tables(SourceRecord)

@@ -23,9 +23,13 @@ def translated(reason: str) -> str:
     for template, parts in _templates():
         if (values := _values(parts, reason)) is not None:
             nested = {name: translated(text) if name in _NESTED else text for name, text in values.items()}
-            return gettext(template) % nested if values else gettext(template)
+            if values:
+                return gettext(template) % nested
+            return gettext(template)
     head, colon, rest = reason.partition(": ")
-    return f"{translated(head)}{colon}{translated(rest)}" if colon else reason
+    if colon:
+        return f"{translated(head)}{colon}{translated(rest)}"
+    return reason
 
 
 @cache
@@ -39,7 +43,9 @@ def _values(parts: list[str], text: str) -> dict[str, str] | None:
     parts: a literal, then names and literals in turn.
     """
     if len(parts) == 1:
-        return {} if text == parts[0] else None
+        if text == parts[0]:
+            return {}
+        return None
     if not text.startswith(parts[0]) or not text.endswith(parts[-1]):
         return None
     values: dict[str, str] = {}
@@ -51,4 +57,6 @@ def _values(parts: list[str], text: str) -> dict[str, str] | None:
         values[name], at = text[at:place], place + len(literal)
     values[parts[-2]] = text[at:end]
     fits = at <= end and all(values.values()) and not any(": " in values.get(name, "") for name in _SHORT)
-    return values if fits else None
+    if fits:
+        return values
+    return None

@@ -49,7 +49,10 @@ def start_import(
 
     Raises what `services.start_import` raises; then the file is removed, unless it is kept.
     """
-    stored = upload if isinstance(upload, KeptUpload) else keep(upload)
+    if isinstance(upload, KeptUpload):
+        stored = upload
+    else:
+        stored = keep(upload)
     try:
         run = services.start_import(
             stored.path,
@@ -144,7 +147,10 @@ def remove_unneeded(folder: Path, unfinished: QuerySet[Any]) -> int:
         with contextlib.suppress(FileNotFoundError):
             if _UPLOAD_NAME.fullmatch(path.name) and path.stat().st_mtime < cutoff:
                 old.append(path)
-    needed = {Path(path).name for path in unfinished.values_list("path", flat=True)} if old else set()
+    if old:
+        needed = {Path(path).name for path in unfinished.values_list("path", flat=True)}
+    else:
+        needed = set()
     orphans = [path for path in old if path.name not in needed]
     for path in orphans:
         path.unlink(missing_ok=True)

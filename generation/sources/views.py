@@ -31,7 +31,10 @@ REFERRING_SHOWN = 20  # on the page of a record
 @requires(Can.PRODUCE)
 def sources(request: HttpRequest) -> HttpResponse:
     """All sources, and the form that imports a file into one."""
-    form = forms.ImportForm(request.POST, request.FILES) if request.method == "POST" else forms.ImportForm()
+    if request.method == "POST":
+        form = forms.ImportForm(request.POST, request.FILES)
+    else:
+        form = forms.ImportForm()
     if form.is_valid():
         data = form.cleaned_data
         try:
@@ -68,14 +71,18 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
     except UnknownUpload as error:
         messages.error(request, str(error))
         return redirect("generation:sources")
-    posted = request.POST if request.method == "POST" else None
+    posted = None
+    if request.method == "POST":
+        posted = request.POST
     choice = forms.SavedMappingForm(request.GET if "mapping" in request.GET else None)
     form = forms.TableForm(
         posted,
         initial={"update": "update" in request.GET},
         has_source=Source.objects.filter(name=name).exists(),
     )
-    mapping = form.mapping if form.is_valid() else None
+    mapping = None
+    if form.is_valid():
+        mapping = form.mapping
     if choice.is_valid() and posted is None:
         mapping = TableMapping.model_validate(choice.cleaned_data["mapping"].mapping)
     try:
@@ -181,7 +188,9 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def _images(content: Mapping[str, Any]) -> Images | None:
     """The images of a record as a block."""
     digests, question = content.get("images") or (), str(content.get("question", ""))
-    return Images(str(_("Images")), tuple(Picture(sha256, question) for sha256 in digests)) if digests else None
+    if digests:
+        return Images(str(_("Images")), tuple(Picture(sha256, question) for sha256 in digests))
+    return None
 
 
 def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -36,7 +36,9 @@ _BADGES = {
 @register.filter
 def reason(text: str) -> str:
     """Why a draft was dropped; translated if the recipe has marked the sentence for translation."""
-    return gettext(text) if text else ""
+    if text:
+        return gettext(text)
+    return ""
 
 
 @register.filter
@@ -58,7 +60,9 @@ register.filter("error_words", error_words)
 def pause_reason(job: Job) -> str:
     """Why a job paused automatically: the translated error, then the endpoint's detail."""
     known = not job.paused_detail or job.paused_detail.startswith(in_words(job.paused_because))
-    return error_words(job.paused_because, job.paused_detail) if known else job.paused_detail
+    if known:
+        return error_words(job.paused_because, job.paused_detail)
+    return job.paused_detail
 
 
 @register.filter
@@ -108,7 +112,9 @@ def priced(amount: Decimal) -> str:
 @register.filter
 def duration(seconds: float | None) -> str:
     """Format a number of seconds as `span` does; a dash if unknown."""
-    return "–" if seconds is None else span(timedelta(seconds=seconds))
+    if seconds is None:
+        return "–"
+    return span(timedelta(seconds=seconds))
 
 
 @register.filter
@@ -121,13 +127,17 @@ def span(length: timedelta) -> str:
         return gettext("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
     if hours:
         return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
-    return gettext("%(minutes)d min") % {"minutes": minutes} if minutes else gettext("< 1 min")
+    if minutes:
+        return gettext("%(minutes)d min") % {"minutes": minutes}
+    return gettext("< 1 min")
 
 
 @register.filter
 def percent(share: float) -> str:
     """Format a share from 0 to 1 as a percentage; "< 0.1%" if it would round to zero."""
-    return f"{share:.1%}" if share >= 0.001 or not share else "< 0.1%"
+    if share >= 0.001 or not share:
+        return f"{share:.1%}"
+    return "< 0.1%"
 
 
 @register.simple_tag
@@ -160,5 +170,9 @@ def facet_label(benchmark: str, name: str) -> str:
 def facet_value(benchmark: str, name: str, value: str) -> str:
     """The label of a facet's value, or the value itself if the benchmark has no label."""
     view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
-    label = dict(view.values).get(value) if view else None
-    return gettext(label) if label else value
+    label = None
+    if view:
+        label = dict(view.values).get(value)
+    if label:
+        return gettext(label)
+    return value

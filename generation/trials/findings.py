@@ -134,7 +134,9 @@ def _all(sent: Sent) -> Iterator[TrialFinding]:
     if reply is not None and reply.ending == Ending.CUT_OFF:
         yield TrialFinding("cut_off", f"{reply.usage.tokens_out} tokens")
     text = " ".join(" ".join(message.text for message in sent.request.messages).split())
-    counted = reply.usage.tokens_in if reply is not None else 0
+    counted = 0
+    if reply is not None:
+        counted = reply.usage.tokens_in
     if len(text) >= LONG_PROMPT and 0 < counted * CHARS_PER_TOKEN < len(text):
         yield TrialFinding("truncated", f"{counted} tokens for {len(text)} characters")
     if any(not attempt.error for attempt in sent.attempts):

@@ -42,7 +42,9 @@ class Sent:
     @property
     def last(self) -> Attempt | None:
         """The last attempt, if there was one."""
-        return self.attempts[-1] if self.attempts else None
+        if self.attempts:
+            return self.attempts[-1]
+        return None
 
     @property
     def cost(self) -> Decimal:
@@ -95,7 +97,9 @@ async def _send(
             error, reply = failure, failure.reply or (attempts[-1].reply if attempts else None)
         is_reached = bool(attempts) and attempts[-1].http_status is not None
         if looks and is_reached:
-            told = context_in(error.detail) if isinstance(error, ContextTooLong) else None
+            told = None
+            if isinstance(error, ContextTooLong):
+                told = context_in(error.detail)
             context = told or await context_length(gateway, target)
         if batched and is_reached:
             try:

@@ -63,7 +63,10 @@ class BackupTable:
         self.columns = [str(field.column) for field in self.fields]
         pk = model._meta.pk
         self._pk: models.Field[Any, Any] = pk
-        self.numbered = pk.column if isinstance(pk, models.AutoField) else ""
+        if isinstance(pk, models.AutoField):
+            self.numbered = pk.column
+        else:
+            self.numbered = ""
 
     def rows(self) -> Iterator[str]:
         """Every row as one line of JSON, in the order of primary keys."""
@@ -235,9 +238,13 @@ def _stored(field: models.Field[Any, Any], value: Any) -> Any:
         return value
     if isinstance(field, models.BinaryField):
         value = base64.b64decode(value)
-    target: models.Field[Any, Any] = field.target_field if isinstance(field, models.ForeignKey) else field
+    target: models.Field[Any, Any] = field
+    if isinstance(field, models.ForeignKey):
+        target = field.target_field
     return field.get_db_prep_save(target.to_python(value), connection)
 
 
 def _parsed(text: str | None) -> Any:
-    return None if text is None else json.loads(text, parse_float=Decimal)
+    if text is None:
+        return None
+    return json.loads(text, parse_float=Decimal)

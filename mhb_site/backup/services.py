@@ -316,7 +316,9 @@ def _names(stored: Storage, folder: str = "") -> Iterator[str]:
         folders, files = stored.listdir(folder)
     except FileNotFoundError:
         return
-    prefix = f"{folder}/" if folder else ""
+    prefix = ""
+    if folder:
+        prefix = f"{folder}/"
     yield from sorted(f"{prefix}{name}" for name in files)
     for name in sorted(folders):
         yield from _names(stored, f"{prefix}{name}")

@@ -22,7 +22,9 @@ MAX_REVIEWS = 30
 def folder() -> Path:
     """The folder of the drawn data set; it is created if missing."""
     path = Path(settings.MHB_IMAGES).parent / "demo-pictures"
-    return path if (path / pictures.LABELS).exists() else pictures.write_data_set(path)
+    if (path / pictures.LABELS).exists():
+        return path
+    return pictures.write_data_set(path)
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:

@@ -41,7 +41,9 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         source = read(name, format_name, HERE / file)
         # Simulated physicians may only review samples by simulated models, so none of the published
         # statements is drawn for review.
-        overrides = {"review_per_label": 0} if format_name == "medhal" else OVERRIDES
+        overrides = OVERRIDES
+        if format_name == "medhal":
+            overrides = {"review_per_label": 0}
         steps.make_samples(BatchSettings(BENCHMARK, source, roles, changes=overrides))
     admin = User.objects.get(username="admin")
     waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")

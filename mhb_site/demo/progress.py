@@ -63,4 +63,6 @@ def read() -> Loading | None:
         step = file().read_text()
     except FileNotFoundError:
         return None
-    return Loading(int(step)) if step.isdigit() else Loading(0)
+    if step.isdigit():
+        return Loading(int(step))
+    return Loading(0)

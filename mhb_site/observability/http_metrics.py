@@ -22,7 +22,9 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # others
 
 def count(method: str | None, route: str, status: int, seconds: float) -> None:
     """Count a request."""
-    known = method if method in METHODS else "other"
+    known = "other"
+    if method in METHODS:
+        known = method
     REQUESTS.labels(known, route, str(status)).observe(seconds)
 
 

@@ -76,7 +76,9 @@ class WithoutTexts(logging.Filter):
 
 def describe(error: BaseException) -> str:
     """What may be logged of an error: its class and message, without rows and long quotations."""
-    cause: Any = error.__cause__ if isinstance(error, DatabaseError) else error
+    cause: Any = error
+    if isinstance(error, DatabaseError):
+        cause = error.__cause__
     if sqlstate := getattr(cause, "sqlstate", None):  # psycopg's
         names = [name for field in MENTIONED if (name := getattr(cause.diag, field))]
         return f"{type(error).__name__}: SQLSTATE {' '.join([sqlstate, *names])}"

@@ -143,7 +143,9 @@ def _processes() -> Iterator[Metric]:
     ages, living = [], {"lanes": 0, "tasks": 0}
     for beat in WorkerBeat.objects.order_by("name"):
         age = _age(beat.seen_at, now)
-        process = "sweeper" if beat.name == WorkerBeat.SWEEPER else "worker"
+        process = "worker"
+        if beat.name == WorkerBeat.SWEEPER:
+            process = "sweeper"
         ages.append(((process, beat.name), age))
         if process == "worker" and age < OLD:
             living["lanes"] += beat.runs_lanes
@@ -186,7 +188,9 @@ def _endpoints() -> Iterator[Metric]:
 
 
 def _age(since: datetime | None, now: datetime) -> float:
-    return (now - since).total_seconds() if since else 0.0
+    if since:
+        return (now - since).total_seconds()
+    return 0.0
 
 
 def _family(

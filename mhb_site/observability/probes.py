@@ -63,7 +63,9 @@ def ready() -> JsonResponse:
         is_ready = checks["migrations"] == "ok"
     status = "not ready"
     if is_ready:
-        status = "ready" if all(map(_is_well, checks.values())) else "degraded"
+        status = "degraded"
+        if all(map(_is_well, checks.values())):
+            status = "ready"
     return JsonResponse({"status": status, **checks}, status=200 if is_ready else 503)
 
 
@@ -137,7 +139,9 @@ def _tables_and_beats() -> dict[str, Any]:
         ages[name] = _rounded(min((beats[other] for other in names if other in beats), default=None))
     # Only while it is, so that a restored site is `degraded` until somebody lets it go on.
     since = paused_since()
-    pause = {"paused_since": since.isoformat()} if since else {}
+    pause = {}
+    if since:
+        pause = {"paused_since": since.isoformat()}
     return {
         **pause,
         "migrations": f"{len(missing)} to apply: run migrate" if missing else "ok",
@@ -147,7 +151,9 @@ def _tables_and_beats() -> dict[str, Any]:
 
 
 def _rounded(age: float | None) -> float | str:
-    return "none" if age is None else round(age, 1)
+    if age is None:
+        return "none"
+    return round(age, 1)
 
 
 def _redis() -> str:

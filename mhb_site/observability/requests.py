@@ -35,7 +35,10 @@ class AccessLogMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         given = request.headers.get(HEADER, "")
-        request_id = given if FOREIGN_ID.fullmatch(given) else uuid.uuid4().hex
+        if FOREIGN_ID.fullmatch(given):
+            request_id = given
+        else:
+            request_id = uuid.uuid4().hex
         begun = time.monotonic()
         with (
             structlog.contextvars.bound_contextvars(request_id=request_id),
@@ -47,7 +50,9 @@ class AccessLogMiddleware:
                 match = request.resolver_match
                 account = _known_account(request)
                 seconds = time.monotonic() - begun
-                route = f"/{match.route}" if match else "(unknown)"
+                route = "(unknown)"
+                if match:
+                    route = f"/{match.route}"
                 http_metrics.count(request.method, route, response.status_code, seconds)
                 fields = {
                     "method": request.method,

@@ -68,7 +68,9 @@ def _account(headers: Mapping[str, str]) -> object:
         if prefix.lower() == "bearer" and token.isascii():
             valid = AuthToken.objects.filter(digest=hash_token(token), expiry__gt=timezone.now())
             found = valid.select_related("user").first()
-            return found.user if found else None
+            if found:
+                return found.user
+            return None
         cookie = SimpleCookie(headers.get("COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
         if cookie is None:
             return None

@@ -33,7 +33,10 @@ class ProbeWorker(ThreadWorker):  # type: ignore[misc]
             silent.set_result(_DEFER)  # as gunicorn does with a client that sends nothing for long
             self.finish_request(conn, silent)
             return
-        threads = self._probes if PROBE.match(beginning or b"") else self.tpool
+        if PROBE.match(beginning or b""):
+            threads = self._probes
+        else:
+            threads = self.tpool
         future = threads.submit(self.handle, conn)
         future.add_done_callback(lambda done: self.method_queue.defer(self.finish_request, conn, done))
 

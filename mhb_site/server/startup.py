@@ -31,7 +31,9 @@ def problem() -> str:
     except Unusable as error:
         return str(error)
     missing = len(known_migrations(loader) - set(loader.applied_migrations))
-    return f"The database lacks {missing} migrations: run `manage.py migrate`." if missing else ""
+    if missing:
+        return f"The database lacks {missing} migrations: run `manage.py migrate`."
+    return ""
 
 
 def history() -> MigrationLoader:

@@ -32,7 +32,10 @@ limit_beginnings = rate_limit(action="sign_in_begun", limit_get=True)
 
 def attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
     """The normalized name of a sign-in attempt (AXES_USERNAME_CALLABLE)."""
-    name = request.POST.get("login", "") if credentials is None else credentials.get("username") or ""
+    if credentials is None:
+        name = request.POST.get("login", "")
+    else:
+        name = credentials.get("username") or ""
     return normalize_username(name).strip().replace("\0", "")[:MAX_NAME]
 
 
@@ -46,8 +49,12 @@ def client_address(request: HttpRequest) -> str | None:
     forwarded_for = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")]
     trusted: int | list[str] = settings.MHB_TRUSTED_PROXIES
     if isinstance(trusted, int):
-        hops = forwarded_for[-trusted:] if 0 < trusted <= len(forwarded_for) else []
-        forwarded = _parse_address(hops[0]) if hops else None
+        hops = []
+        if 0 < trusted <= len(forwarded_for):
+            hops = forwarded_for[-trusted:]
+        forwarded = None
+        if hops:
+            forwarded = _parse_address(hops[0])
         return _network(forwarded or address)
     networks = [ip_network(proxy) for proxy in trusted]
     while address and forwarded_for and any(ip_address(address) in network for network in networks):
@@ -61,14 +68,18 @@ def client_address(request: HttpRequest) -> str | None:
 def _parse_address(text: str) -> str | None:
     """Parse an address with or without a port; None if it is not one."""
     text = text.strip()
-    host = text[1:].partition("]")[0] if text.startswith("[") else text
+    host = text
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
     if host.count(":") == 1:
         host = host.partition(":")[0]
     try:
         parsed = ip_address(host.partition("%")[0])
     except ValueError:
         return None
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    mapped = None
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
     return str(mapped or parsed)
 
 

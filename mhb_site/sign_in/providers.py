@@ -51,7 +51,10 @@ class IdentityProvider(BaseModel):
     def app(self) -> dict[str, Any]:
         """An entry of allauth's `SOCIALACCOUNT_PROVIDERS[protocol]["APPS"]`."""
         # allauth looks providers of SAML up by their client id.
-        client = self.client_id if self.protocol == "openid_connect" else self.id
+        if self.protocol == "openid_connect":
+            client = self.client_id
+        else:
+            client = self.id
         settings = {"oauth_pkce_enabled": True, **self.settings}
         return {
             "provider_id": self.id,
@@ -67,13 +70,17 @@ class IdentityProvider(BaseModel):
 
     def is_senior(self, groups: Sequence[str]) -> bool | None:
         """Whether these groups make a senior physician; None if groups do not decide on that."""
-        return any(group in self.seniors for group in groups) if self.seniors else None
+        if self.seniors:
+            return any(group in self.seniors for group in groups)
+        return None
 
     def groups_in(self, claims: Mapping[str, Any]) -> list[str]:
         """A person's groups in what the provider told: a list, an object of them, or one name."""
         for part in (claims.get("userinfo"), claims.get("id_token"), claims):
             # An empty list counts: somebody left the last group, whatever an older token says.
-            value = part.get(self.groups) if isinstance(part, Mapping) else None
+            value = None
+            if isinstance(part, Mapping):
+                value = part.get(self.groups)
             if isinstance(value, str):
                 return [value]
             if isinstance(value, (list, Mapping)):
@@ -94,7 +101,9 @@ def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
     """
     parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
     said = [str(part["email_verified"]).casefold() for part in parts if "email_verified" in part]
-    return all(value in ("true", "1") for value in said) if said else unless_said
+    if said:
+        return all(value in ("true", "1") for value in said)
+    return unless_said
 
 
 def read_providers(path: str) -> list[IdentityProvider]:

@@ -74,12 +74,16 @@ def login_url(provider_id: str, next_url: str) -> str:
     """Where to sign in at a provider; at the site, if it is no longer declared."""
     declared = (provider for provider in settings.MHB_PROVIDERS if provider.id == provider_id)
     provider = next(declared, None)
-    return _login_url(provider, next_url) if provider else reverse("account_login")
+    if provider:
+        return _login_url(provider, next_url)
+    return reverse("account_login")
 
 
 def _login_url(provider: IdentityProvider, next_url: str) -> str:
     names = {"openid_connect": "provider_id", "saml": "organization_slug"}
-    query = f"?{urlencode({'next': next_url})}" if next_url else ""
+    query = ""
+    if next_url:
+        query = f"?{urlencode({'next': next_url})}"
     return reverse(f"{provider.protocol}_login", kwargs={names[provider.protocol]: provider.id}) + query
 
 
@@ -122,7 +126,9 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     @staticmethod
     def _admit(provider: IdentityProvider, sociallogin: SocialLogin) -> User | None:
         account, said = sociallogin.account, sociallogin.user
-        known = User.objects.filter(pk=account.user_id).first() if account.pk else None
+        known = None
+        if account.pk:
+            known = User.objects.filter(pk=account.user_id).first()
         claims = sociallogin.claims
         if are_of_two_people(claims):
             raise ProviderRefused
@@ -131,7 +137,9 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             raise ProviderRefused
         groups = provider.groups_in(claims)
         is_email_known = said is not None and is_verified(claims, unless_said=provider.verifies_emails)
-        email = said.email if is_email_known else ""
+        email = ""
+        if is_email_known:
+            email = said.email
         person = Provided(
             provider=provider.id,
             username=(said.username or email or account.uid)[:150],

@@ -126,7 +126,9 @@ def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link
             href = hrefs[place.name]
             current = ""
             if href == here:
-                current = "page" if path == here else "true"
+                current = "true"
+                if path == here:
+                    current = "page"
             links.append(Link(href, place.label, place.key, current))
         if links:
             rail.append((group, links))
@@ -137,7 +139,9 @@ def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link
 def rail(context: dict[str, Any]) -> list[tuple[NavigationGroup, list[Link]]]:
     """`{% rail as groups %}`: the reader's rail, as pairs of a group and its links."""
     request = context.get("request")
-    return groups_for(getattr(request, "user", None), request.path) if request else []
+    if request:
+        return groups_for(getattr(request, "user", None), request.path)
+    return []
 
 
 @register.simple_tag

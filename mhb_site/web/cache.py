@@ -50,7 +50,10 @@ class SignedDatabaseCache(DatabaseCache):
 
     def _base_set(self, mode: str, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT) -> bool:
         moment, now = self.get_backend_timeout(timeout), timezone.now()
-        expires = datetime.max.replace(tzinfo=UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
+        if moment is None:
+            expires = datetime.max.replace(tzinfo=UTC)
+        else:
+            expires = datetime.fromtimestamp(moment, UTC)
         expires = expires.replace(microsecond=0)
         rows = CacheEntry.objects.filter(cache_key=key)
         if (count := CacheEntry.objects.count()) > self._max_entries:

@@ -21,6 +21,8 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     """
     user = getattr(request, "user", None)
     rights = {can.value.replace("-", "_"): allowed(user, can) for can in Can}
-    unread: Any = SimpleLazyObject(lambda: notices_for(user)) if isinstance(user, User) else []
+    unread: Any = []
+    if isinstance(user, User):
+        unread = SimpleLazyObject(lambda: notices_for(user))
     can_search = may_search(user)
     return {"can": rights, "unread_notices": unread, "demo": progress.read(), "can_search": can_search}

@@ -66,7 +66,9 @@ class ErrorsMiddleware:
         if exception.status in REFUSED and (page_of_form := _page_of_form(request)):
             messages.error(request, str(exception))
             return redirect(page_of_form)
-        template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
+        template = "site/problem.html"
+        if getattr(request, "htmx", False):
+            template = "site/_problem.html"
         context = {"error": exception, "message": exception.message, "detail": exception.detail}
         page = render(request, template, context, status=exception.status)
         if exception.status == 503:
@@ -141,7 +143,9 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
         if isinstance(exc, FormFaulty):
             faults = [{"field": fault.field, "code": "form", "detail": fault.sentence} for fault in exc.faults]
             body |= _first("problems", faults)
-        headers = {"Retry-After": str(RETRY_AFTER)} if exc.status == 503 else None
+        headers = None
+        if exc.status == 503:
+            headers = {"Retry-After": str(RETRY_AFTER)}
         return Response(body, status=exc.status, content_type=PROBLEM, headers=headers)
     if isinstance(exc, InvalidModel):
         exc = ValidationError(get_error_detail(exc))
@@ -189,7 +193,9 @@ def refusal(request: HttpRequest, status: int, message: str) -> HttpResponse:
     """Refuse a request before any view: a problem for the API, else a page or its fragment."""
     if _for_api(request):
         return _plain_problem(status, message)
-    template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
+    template = "site/problem.html"
+    if getattr(request, "htmx", False):
+        template = "site/_problem.html"
     return render(request, template, {"message": message}, status=status)
 
 

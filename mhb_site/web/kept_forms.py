@@ -66,7 +66,9 @@ class KeptFormsMiddleware(MiddlewareMixin):
             if leads_there and keep(request):
                 response["Location"] = f"{sign_in}?{urlencode({'next': reverse('kept-form')})}"
             return response
-        kept = request.session.get(KEPT) if request.method == "POST" else None
+        kept = None
+        if request.method == "POST":
+            kept = request.session.get(KEPT)
         if (
             kept
             and kept["path"] == request.get_full_path()
@@ -121,12 +123,16 @@ def _author(request: HttpRequest) -> int | None:
     tokens = _tokens(request)
     with suppress(ValueError):  # a character that no token has
         unmask = csrf._unmask_cipher_token  # type: ignore[attr-defined]  # not in its stub
-        secret = unmask(token) if len(token) == csrf.CSRF_TOKEN_LENGTH else token
+        secret = token
+        if len(token) == csrf.CSRF_TOKEN_LENGTH:
+            secret = unmask(token)
         for digest, person in tokens:
             if digest == _digest(secret):
                 return int(person)
     people = {int(person) for _digest, person in tokens}
-    return people.pop() if len(people) == 1 else None
+    if len(people) == 1:
+        return people.pop()
+    return None
 
 
 def is_own(request: HttpRequest) -> bool:
@@ -206,11 +212,15 @@ def kept_form(request: HttpRequest) -> HttpResponseBase:
     if kept and (request.method == "POST" or kept["person"] != request.user.pk):
         del request.session[KEPT]
         kept = None
-    path = urlsplit(kept["path"]).path if kept else ""
+    path = ""
+    if kept:
+        path = urlsplit(kept["path"]).path
     if kept and _view_name(path) in ANSWERS:
         del request.session[KEPT]
         return _open_answers(request, resolve(path).kwargs["assignment_id"], kept["fields"])
-    return _show(request, kept) if kept else redirect("home")
+    if kept:
+        return _show(request, kept)
+    return redirect("home")
 
 
 def _open_answers(request: HttpRequest, assignment_id: int, fields: list[list[str]]) -> HttpResponseBase:

@@ -53,7 +53,9 @@ def search(request: HttpRequest) -> HttpResponse:
     if not may_search(request.user):
         raise NotAllowed
     text = request.GET.get("q", "")[:MAX_LETTERS].strip()
-    groups = find(request.user, text) if text else []
+    groups = []
+    if text:
+        groups = find(request.user, text)
     return render(request, "site/search.html", {"text": text, "found": groups})
 
 
@@ -68,7 +70,9 @@ def find(reader: Any, text: str) -> list[SearchGroup]:
     for kind in KINDS:
         if may_read(reader, kind.can):
             hits = list(kind.hits(reader, text))
-            more = f"{reverse(kind.page)}?{urlencode({'text': text})}" if len(hits) > SHOWN and kind.page else ""
+            more = ""
+            if len(hits) > SHOWN and kind.page:
+                more = f"{reverse(kind.page)}?{urlencode({'text': text})}"
             groups.append(SearchGroup(str(kind.label), hits[:SHOWN], more))
     return [group for group in groups if group.hits]
 

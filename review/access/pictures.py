@@ -21,7 +21,9 @@ def picture_token(user: object, sha256: str) -> str:
 
     The token is valid on the day it is issued and on the next (UTC).
     """
-    return _token(user, sha256, timezone.now().date()) if getattr(user, "pk", None) else ""
+    if getattr(user, "pk", None):
+        return _token(user, sha256, timezone.now().date())
+    return ""
 
 
 def _token(user: object, sha256: str, day: date) -> str:

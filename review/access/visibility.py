@@ -27,7 +27,9 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
     policy, form = case.frozen.policy, case.frozen.form
     several_roles = any(review.role != Role.PRIMARY for review in reviews)
-    compared_part = comparable_rubrics if policy.settle_wording else None
+    compared_part = None
+    if policy.settle_wording:
+        compared_part = comparable_rubrics
     if policy.third_decides:
         compared_part = answers_decision
     result = []
@@ -37,10 +39,16 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
             result.append(opinion)
             continue
         answers = answers_from_json(review.answers)
-        declared = Declaration(answers.declaration) if answers.declaration else None
+        declared = None
+        if answers.declaration:
+            declared = Declaration(answers.declaration)
         outcomes = RewordingOutcome.objects.filter(rewording__review=review).values_list("consent", flat=True)
-        given = outcomes.first() if declared is Declaration.WORDING else None
-        consent = Consent(given) if given else None
+        given = None
+        if declared is Declaration.WORDING:
+            given = outcomes.first()
+        consent = None
+        if given:
+            consent = Consent(given)
         result.append(replace(opinion, wording=compared_part(form, answers), declared=declared, consent=consent))
     return result
 
@@ -74,7 +82,9 @@ def holder_on_record(assignment: Assignment) -> int | None:
     That is the last one to claim it, unless the hold ended since.
     """
     last = claims_of(assignment, *_HOLD_ENDS).order_by("-id").first()
-    return last.actor_id if last is not None and last.kind in CLAIMS else None
+    if last is not None and last.kind in CLAIMS:
+        return last.actor_id
+    return None
 
 
 def reviews_by(physician: User) -> QuerySet[Review]:
@@ -99,7 +109,9 @@ def outcome_shown_to(reader: User, review: Review) -> str:
     case = review.case
     if may_read(reader, Can.OVERSEE):
         return case.state
-    return case.state if State(case.state).final and case.kind == Case.Kind.WORK else ""
+    if State(case.state).final and case.kind == Case.Kind.WORK:
+        return case.state
+    return ""
 
 
 def submission_effect(review: Review) -> str:
@@ -117,14 +129,21 @@ def submission_effect(review: Review) -> str:
     if role is Role.PRIMARY:
         work = case if case.kind == Case.Kind.WORK else _original(case)
         own = Opinion(role, Phase(review.phase), Verdict(review.verdict), review.inadequate)
-        alone = position(work.frozen.policy, [own]).state if work is not None else State.SECONDARY
-        return str(alone) if alone.final else "first-of-two"
+        if work is not None:
+            alone = position(work.frozen.policy, [own]).state
+        else:
+            alone = State.SECONDARY
+        if alone.final:
+            return str(alone)
+        return "first-of-two"
     if State(case.state).final:
         return f"{case.ground}-{case.state}"
     if role is Role.SECONDARY:
         if review.phase == Phase.CONFIRM and case.state == State.SECONDARY:
             return "rewording"
-        return "adjudication" if review.phase == Phase.CONFIRM else "submitted"
+        if review.phase == Phase.CONFIRM:
+            return "adjudication"
+        return "submitted"
     return "voted"
 
 

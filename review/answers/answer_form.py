@@ -75,8 +75,13 @@ class _ControlBuilder:
         self.errors = {problem.field: _sentence(problem) for problem in reversed(problems)}
         if any(problem.code == "verdict-contradicts" for problem in problems):
             self.errors["verdict"] = _contradiction(form, answers)
-        first = problems[0].field if problems else ""
-        self.focused = "citation.1.reference" if first == "citations" else first
+        first = ""
+        if problems:
+            first = problems[0].field
+        if first == "citations":
+            self.focused = "citation.1.reference"
+        else:
+            self.focused = first
 
     def control(
         self,
@@ -89,7 +94,8 @@ class _ControlBuilder:
     ) -> Control:
         """`chosen`: the values of the chosen options; by default the one that is `value`."""
         id_ = id_ or name.translate(_DASHES)
-        chosen = (value,) if chosen is None else chosen
+        if chosen is None:
+            chosen = (value,)
         buttons = []
         for n, option in enumerate(options, 1):
             buttons.append(option._replace(id=f"{id_}-{n}", chosen=option.value in chosen))
@@ -294,7 +300,9 @@ def _question(
 def _heading(form: Form, question: Question) -> str:
     always_asked = [each for each in form.questions if not each.when]
     title = translate(question.label)
-    return f"{always_asked.index(question) + 1} {title}" if question in always_asked else title
+    if question in always_asked:
+        return f"{always_asked.index(question) + 1} {title}"
+    return title
 
 
 def _required_with(choice: Choice) -> str:
@@ -303,7 +311,9 @@ def _required_with(choice: Choice) -> str:
 
 
 def _field_and_value(when: str) -> tuple[str, ...]:
-    return tuple(f"question.{when}".split("=", 1)) if when else ()
+    if when:
+        return tuple(f"question.{when}".split("=", 1))
+    return ()
 
 
 def _condition(form: Form, when: str) -> str:
@@ -335,7 +345,9 @@ def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
 
 def _correction_diff(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
     is_corrected = finding.value == "corrected" and finding.wording.strip()
-    return diff_words(rubric.criterion, finding.wording) if is_corrected else ()
+    if is_corrected:
+        return diff_words(rubric.criterion, finding.wording)
+    return ()
 
 
 def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str]) -> tuple[HarmRow, ...]:
@@ -367,9 +379,13 @@ def _rubric(
     options += [
         Option(offer.value, offer.label, wording=diff_words(rubric.criterion, offer.wording)) for offer in offered
     ]
-    wording = finding.wording if finding.value == "corrected" else ""
+    wording = ""
+    if finding.value == "corrected":
+        wording = finding.wording
     chosen = next((offer.value for offer in offered if offer.wording.strip() == wording.strip()), finding.value)
-    level = harms.own_level(form, answers, rubric, trap_levels) if form.severities else ""
+    level = ""
+    if form.severities:
+        level = harms.own_level(form, answers, rubric, trap_levels)
     return ControlRow(
         number=number,
         title=rubric.criterion,
@@ -399,7 +415,10 @@ def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[Fo
     for name, sentence in errors.items():
         if name not in shown:
             is_evidence = name == "citations"
-            label = gettext("Evidence") if is_evidence else gettext("Answers")
+            if is_evidence:
+                label = gettext("Evidence")
+            else:
+                label = gettext("Answers")
             yield FormProblem("citation-1-reference" if is_evidence else "answers", label, sentence)
 
 

@@ -40,7 +40,9 @@ class Control(NamedTuple):
     @property
     def target(self) -> str:
         """The id that the error summary links to."""
-        return self.options[0].id if self.options else self.id
+        if self.options:
+            return self.options[0].id
+        return self.id
 
     @property
     def answered(self) -> bool:

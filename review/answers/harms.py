@@ -13,7 +13,9 @@ def worst_level(form: Form, levels: Sequence[str]) -> str:
     """The highest of `levels` on the form's scale; "" if any of them is missing."""
     scale = [level.value for level in form.severities]
     known = [scale.index(level) for level in levels if level in scale]
-    return scale[max(known)] if known and len(known) == len(levels) else ""
+    if known and len(known) == len(levels):
+        return scale[max(known)]
+    return ""
 
 
 def trap_levels(form: Form, answers: Answers) -> dict[str, str]:
@@ -37,7 +39,9 @@ def _severity(answers: Answers, rubric: RubricText) -> str:
 def own_level(form: Form, answers: Answers, rubric: RubricText, levels: Mapping[str, str]) -> str:
     """The level of a rubric if it differs from its traps', else "". `levels`: of the traps."""
     level = _severity(answers, rubric)
-    return "" if level == worst_level(form, [levels[tag] for tag in rubric.tags]) else level
+    if level == worst_level(form, [levels[tag] for tag in rubric.tags]):
+        return ""
+    return level
 
 
 def problems_by_trap(form: Form, levels: Mapping[str, str], problems: Sequence[Problem]) -> list[Problem]:

@@ -34,7 +34,9 @@ class TextMark:
     fixed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.who})" if self.who else self.name
+        if self.who:
+            return f"{self.name} ({self.who})"
+        return self.name
 
 
 Marks = Mapping[str, Sequence[TextMark]]  # by key of the passage
@@ -66,7 +68,9 @@ def marks(
     have another key once the traps are revealed.
     """
     texts = passage_texts(spec.blocks)
-    first_look_texts = passage_texts(spec.first_look) if spec.first_look != spec.blocks else {}
+    first_look_texts = {}
+    if spec.first_look != spec.blocks:
+        first_look_texts = passage_texts(spec.first_look)
     styles = {label.value: (translate(label.label), number) for number, label in enumerate(form.labels, 1)}
     result: dict[str, list[TextMark]] = {}
     for who, highlights in [("", own), *((column.who, column.highlights) for column in columns if not column.own)]:
@@ -96,7 +100,9 @@ def pieces(
         traps: pairs (offset, number of the trap).
         source: offsets refer to the text before the change instead of the one after it.
     """
-    skipped_op: Op = "insert" if source else "delete"
+    skipped_op: Op = "delete"
+    if source:
+        skipped_op = "insert"
     if marks or traps:  # no mark begins inside a character
         edges = character_edges("".join(_text(span, source) for span in spans if span.op != skipped_op))
         marks = [_widened(mark, edges) for mark in marks]
@@ -123,7 +129,9 @@ def pieces(
 
 
 def _text(span: Span, source: bool) -> str:
-    return span.source or span.text if source else span.text
+    if source:
+        return span.source or span.text
+    return span.text
 
 
 def _widened(mark: TextMark, edges: Sequence[int]) -> TextMark:

@@ -126,19 +126,25 @@ def answers_from_post(
 
 
 def _number(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,8}", text) else 0
+    if re.fullmatch("[0-9]{1,8}", text):
+        return int(text)
+    return 0
 
 
 def _with_kind(citation: Citation, form: Form) -> Citation:
     """The citation, with kind and trap where they follow from its reference and the case."""
     if not citation.trap:
         citation = replace(citation, trap=only_trap(form))
-    return citation if citation.kind else replace(citation, kind=recognise_kind(citation.reference))
+    if citation.kind:
+        return citation
+    return replace(citation, kind=recognise_kind(citation.reference))
 
 
 def only_trap(form: Form) -> str:
     """The trap of every source, where evidence is given by trap and the case has one trap."""
-    return form.terms[0].code if is_by_trap(form.terms) and len(form.terms) == 1 else ""
+    if is_by_trap(form.terms) and len(form.terms) == 1:
+        return form.terms[0].code
+    return ""
 
 
 def _row_numbers(data: QueryDict, kind: str) -> list[int]:
@@ -169,7 +175,9 @@ def asks_for_evidence(form: Form) -> bool:
 
 def _value(question: Question, data: QueryDict) -> str:
     name = f"question.{question.key}"
-    return question.value_of(data.getlist(name)) if question.kind == "choices" else data.get(name, "").replace("\0", "")
+    if question.kind == "choices":
+        return question.value_of(data.getlist(name))
+    return data.get(name, "").replace("\0", "")
 
 
 def requires_evidence(question: Question) -> bool:

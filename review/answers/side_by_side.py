@@ -155,7 +155,9 @@ def proposals(form: Form, columns: Sequence[ReviewColumn]) -> list[Proposal]:
     """The distinct proposals among the reviews, first the one that the other adjudicator made."""
     groups: dict[tuple[str, str], list[ReviewColumn]] = {}
     for column in columns:
-        rubrics = comparable_rubrics(form, column.answers) if column.answers.verdict == Verdict.APPROVE else ""
+        rubrics = ""
+        if column.answers.verdict == Verdict.APPROVE:
+            rubrics = comparable_rubrics(form, column.answers)
         groups.setdefault((str(verdict_decision(column.answers)), rubrics), []).append(column)
     kept = {
         key: [rubric.criterion for rubric in settled_rubrics(form, [same[0].answers]) if not rubric.removed]
@@ -246,7 +248,9 @@ def question_title(question: Question) -> str:
 def subject_label(about: str) -> str:
     """What a question is about: the key of a rubric, or the code of a trap with its name."""
     code, _space, name = about.partition(" ")
-    return f"{code} {translate(name)}" if name else code
+    if name:
+        return f"{code} {translate(name)}"
+    return code
 
 
 def _values_differ(values: Iterable[object]) -> bool:
@@ -256,7 +260,9 @@ def _values_differ(values: Iterable[object]) -> bool:
 def _harm_gap(form: Form, severities: Sequence[str]) -> int:
     """The number of levels between the lowest and the highest level of harm chosen."""
     ranks = [n for n, level in enumerate(form.severities) if level.value in severities]
-    return max(ranks) - min(ranks) if ranks else 0
+    if ranks:
+        return max(ranks) - min(ranks)
+    return 0
 
 
 def _reason_text(form: Form, answers: Answers) -> str:
@@ -277,7 +283,9 @@ def _finding_text(form: Form, finding: RubricAnswer) -> str:
 
 def _severity_text(form: Form, value: str) -> str:
     label = next((translate(level.label) for level in form.severities if level.value == value), value)
-    return gettext("harm: %(level)s") % {"level": label} if label else ""
+    if label:
+        return gettext("harm: %(level)s") % {"level": label}
+    return ""
 
 
 def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLine]:
@@ -326,9 +334,15 @@ def citation_line(citation: Citation) -> str:
     if citation.trap:
         level = str(CITATION_LEVELS.get(level_of(citation), level_of(citation)))
         kind = f"{citation.trap} · {kind}" + (f" ({level})" if level and level != kind else "")
-    section = "" if citation.kind == "case" else citation.section.strip()  # for the case: a machine-readable position
+    # For the case: a machine-readable position.
+    if citation.kind == "case":
+        section = ""
+    else:
+        section = citation.section.strip()
     place = ", ".join(part for part in (citation.reference.strip(), section) if part)
-    passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""
+    passage = ""
+    if citation.passage.strip():
+        passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()}
     return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
 
 

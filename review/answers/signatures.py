@@ -38,7 +38,9 @@ MEANINGS = {
 def signing_name(physician: User) -> str:
     """The name with which a physician signs now, including the username, which is unique."""
     full = physician.get_full_name()
-    return f"{full} ({physician.username})"[:200] if full else physician.username
+    if full:
+        return f"{full} ({physician.username})"[:200]
+    return physician.username
 
 
 def _policy(physician: User, assignment: Assignment, token: uuid.UUID) -> Policy | None:
@@ -47,7 +49,9 @@ def _policy(physician: User, assignment: Assignment, token: uuid.UUID) -> Policy
     A submission from anybody else is refused anyway, whatever it is signed with.
     """
     is_held = assignment.physician_id == physician.pk and assignment.token == token
-    return assignment.case.frozen.policy if is_held else None
+    if is_held:
+        return assignment.case.frozen.policy
+    return None
 
 
 def check_password(physician: User, assignment: Assignment, token: uuid.UUID, password: str) -> None:

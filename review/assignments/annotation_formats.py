@@ -74,7 +74,10 @@ def tasks(case: int, spec: CaseSpec) -> Iterator[Task]:
     for question in form.questions:
         asked = " – ".join(filter(None, (question.label, question.asks or question.help)))
         yield task(f"question.{question.key}", asked, ((choice.value, choice.label) for choice in question.choices))
-    values = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:-1]
+    if form.rubrics_editable:
+        values = RUBRIC_VALUES
+    else:
+        values = RUBRIC_VALUES[:-1]
     levels = tuple((level.value, level.label) for level in form.severities)
     for rubric in form.rubrics:
         yield task(
@@ -162,7 +165,9 @@ def annotations(tool: str, content: bytes) -> Iterator[Annotation | RefusedAnnot
         raise WrongExport("not a list of tasks or records")
     if tool == LABEL_STUDIO:
         rows = _whole_tasks(rows)
-    read = _label_studio if tool == LABEL_STUDIO else _argilla
+    read = _argilla
+    if tool == LABEL_STUDIO:
+        read = _label_studio
     for number, row in enumerate(rows, 1):
         where = f"entry {number}"
         try:
@@ -187,7 +192,9 @@ def _entries(content: bytes) -> Any:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongExport("not JSON") from error
-    columns = list(rows.values()) if isinstance(rows, dict) else []
+    columns = []
+    if isinstance(rows, dict):
+        columns = list(rows.values())
     if columns and all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
         return [dict(zip(rows, cells, strict=True)) for cells in zip(*columns, strict=True)]
     return rows
@@ -233,8 +240,12 @@ def _whole_tasks(rows: list[Any]) -> list[Any]:
 
 def _as_list(value: Any, name: str) -> list[Any]:
     """One value, a list of them, or an object that has several under a name."""
-    values = value.get(name) if isinstance(value, dict) else value
-    return values if isinstance(values, list) else [values]
+    values = value
+    if isinstance(value, dict):
+        values = value.get(name)
+    if isinstance(values, list):
+        return values
+    return [values]
 
 
 def _label_studio(row: Mapping[str, Any]) -> Iterator[Read]:
@@ -276,7 +287,10 @@ def _argilla(row: Mapping[str, Any]) -> Iterator[Read]:
     the plain one (`to_json`) has that of the record, which is completed by one user's submission.
     """
     is_flat = not isinstance(row.get("responses"), dict)
-    about = row if is_flat else row["metadata"]
+    if is_flat:
+        about = row
+    else:
+        about = row["metadata"]
     case, field = about["case"], about["field"]
     answers: dict[str, tuple[list[str], list[str]]] = {}
     for name, user, value in _flat_responses(row) if is_flat else _plain_responses(row):

@@ -170,7 +170,9 @@ def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[Re
     for each in listed:
         name, _dot, key = each.field.partition(".")
         of_rubric, severity = key.removesuffix(".severity"), key.endswith(".severity")
-        value = each.values[0] if len(each.values) == 1 else ""
+        value = ""
+        if len(each.values) == 1:
+            value = each.values[0]
         taken = True
         if name == "question" and key in questions:
             question = questions[key]

@@ -38,18 +38,24 @@ def lease_context(assignment: Assignment) -> dict[str, object]:
 
 def local_draft_key(turn: ReviewTurn) -> str:
     """The key under which a browser stores its copy of the draft of this phase."""
-    suffix = "" if turn.is_revealed else ":first"
+    suffix = ":first"
+    if turn.is_revealed:
+        suffix = ""
     return f"mhb-draft:{turn.physician.pk}:{turn.assignment.public_id}:{turn.phase}{suffix}"
 
 
 def needs_declaration(turn: ReviewTurn, answers: Answers) -> bool | None:
     """Whether these answers need a declaration; None if this phase asks for none."""
-    return turn.changes_rubrics(answers) if turn.declares else None
+    if turn.declares:
+        return turn.changes_rubrics(answers)
+    return None
 
 
 def asks_why(turn: ReviewTurn, answers: Answers) -> bool | None:
     """Whether these answers need a reason for a change; None if this phase asks for none."""
-    return turn.changes_committed(answers) if turn.phase is Phase.CONFIRM else None
+    if turn.phase is Phase.CONFIRM:
+        return turn.changes_committed(answers)
+    return None
 
 
 def render_case(
@@ -76,7 +82,8 @@ def render_case(
     """
     me, assignment, case, spec = turn.physician, turn.assignment, turn.case, turn.shows
     first_look_due = turn.moment is Moment.FIRST_LOOK
-    answers = turn.answers if answers is None else answers
+    if answers is None:
+        answers = turn.answers
     committed: list[str] = []
     if requires_first_look(case) and turn.first_look is not None:
         answers = turn.with_first_look(answers)
@@ -84,7 +91,8 @@ def render_case(
     agreed_fields: Collection[str] = ()
     if (common := turn.common_answers) is not None:
         # A refused form is shown as it was posted, without filling in anything.
-        answers = answers if refused_for else common_ground.fill_in(answers, common)
+        if not refused_for:
+            answers = common_ground.fill_in(answers, common)
         agreed_fields = common_ground.agreed_fields(spec.form, answers, common)
     columns = anonymous_columns(me, turn.reviews)
     full_form = case.localized_spec.form  # with the questions of the other stages
@@ -164,4 +172,6 @@ def _changes(case: Case, spec: CaseSpec) -> list[AnswerChange] | None:
         return None
     # Use the lineage of the spec, so that a copy shows the changes of its sample, like real work.
     previous = Case.objects.filter(lineage=spec.lineage, version=case.version - 1).first()
-    return version_changes(previous.frozen, spec) if previous else None
+    if previous:
+        return version_changes(previous.frozen, spec)
+    return None

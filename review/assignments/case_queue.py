@@ -80,8 +80,13 @@ class ChosenWork:
     @property
     def condition(self) -> Q:
         """The condition on an assignment."""
-        condition = Q(case__benchmark=self.benchmark) if self.benchmark else Q()
-        return condition & Q(turn=TURNS[State(self.stage)]) if self.stage in TURNS else condition
+        if self.benchmark:
+            condition = Q(case__benchmark=self.benchmark)
+        else:
+            condition = Q()
+        if self.stage in TURNS:
+            return condition & Q(turn=TURNS[State(self.stage)])
+        return condition
 
 
 ANY = ChosenWork()
@@ -199,7 +204,9 @@ def claim_reason(assignment: Assignment, physician: User, search: SearchRound) -
         return WHY_TRAINING
     if case.is_copy:
         # A copy mixed in among real work must look like it: the reason cannot be the reservation.
-        return search.reason if search.reason == WHY_AGAIN else _first_review_reason(case)
+        if search.reason == WHY_AGAIN:
+            return search.reason
+        return _first_review_reason(case)
     if search.reason:
         return search.reason
     if assignment.priority > 0:
@@ -215,7 +222,9 @@ def _first_review_reason(case: Case) -> str:
     """The reason given for a first review. A repeat gives the reason that its original gave."""
     if case.repeats is not None and case.repeats.assignment.reason == WHY_SEEN:
         return WHY_SEEN
-    return WHY_FRESH if case.version > 1 else WHY_NEXT
+    if case.version > 1:
+        return WHY_FRESH
+    return WHY_NEXT
 
 
 def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
@@ -227,10 +236,15 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     if blocking_reason(physician) is not None:
         return None
     reserved = Assignment.objects.filter(reserved_for=physician, hold=Hold.OPEN).exists()
-    first = [] if reserved else candidates(physician, chosen)[:1]
+    if reserved:
+        first = []
+    else:
+        first = candidates(physician, chosen)[:1]
     key = first[0] if first else first_candidate(physician, search_rounds(physician, chosen))
     # A filter by None would find the cases without assignments.
-    return None if key is None else Case.objects.filter(assignments=key).first()
+    if key is None:
+        return None
+    return Case.objects.filter(assignments=key).first()
 
 
 def needs_senior(physician: User) -> bool:
@@ -315,7 +329,10 @@ def _free_for(physician: User, *, senior: bool = False) -> Q:
     if hospital := physician.hospital.strip():
         primary = of_case.filter(role=Role.PRIMARY).alias(hospital=Lower(Trim("physician__hospital")))
         elsewhere |= ~Q(Exists(primary.filter(hospital=Lower(Value(hospital)))))
-    rank = Q() if senior or physician.senior else Q(senior=False)
+    if senior or physician.senior:
+        rank = Q()
+    else:
+        rank = Q(senior=False)
     return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & elsewhere
 
 
@@ -331,7 +348,10 @@ def _suitable(physician: User, *, trained: bool = False) -> Q:
 
 def _fitting(physician: User, *, trained: bool) -> Q:
     """Those of these conditions that look at one case alone."""
-    suitable = Q() if trained else Q(calibration__in=["", *queries.passed_benchmarks(physician)])
+    if trained:
+        suitable = Q()
+    else:
+        suitable = Q(calibration__in=["", *queries.passed_benchmarks(physician)])
     if physician.stages:
         suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:

@@ -43,7 +43,9 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
             me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
             mine = Q(physician=me, hold=Hold.HELD) | Q(reserved_for=me, hold=Hold.OPEN)
             holds = set(Assignment.objects.filter(mine).values_list("hold", flat=True))
-            held = queries.held_assignment(me, locked=True) if Hold.HELD in holds else None
+            held = None
+            if Hold.HELD in holds:
+                held = queries.held_assignment(me, locked=True)
             if held is not None:
                 return renew(held)
             if case_queue.blocking_reason(me) is not None:
@@ -61,7 +63,10 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
                     return claimed
             # A database with a single writer skips no locked rows.
             single_writer = not connection.features.has_select_for_update_skip_locked
-            skipped = None if single_writer else case_queue.first_candidate(me, case_queue.search_rounds(me, chosen))
+            if single_writer:
+                skipped = None
+            else:
+                skipped = case_queue.first_candidate(me, case_queue.search_rounds(me, chosen))
         if skipped is None:
             return None
         # Wait for the skipped row. This transaction holds no other lock, so it cannot deadlock.
@@ -98,7 +103,9 @@ def _claim(found: Assignment, physician: User, search: case_queue.SearchRound = 
     for name, value in {"physician": physician, **values}.items():
         setattr(found, name, value)
     # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
-    loser = visibility.holder_on_record(found) if search.lapsed else None
+    loser = None
+    if search.lapsed:
+        loser = visibility.holder_on_record(found)
     if loser is None:
         record(found.case, Event.Kind.CLAIMED, physician, role=found.role)
     else:
@@ -169,7 +176,9 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
         return assignment
     # If the physician lost the assignment after retracting a review, what they typed since is a
     # draft, so the retracted review must not count here.
-    conditions = {"retraction__isnull": True} if assignment.physician_id != physician.pk else {}
+    conditions = {}
+    if assignment.physician_id != physician.pk:
+        conditions = {"retraction__isnull": True}
     # Every phase has its own token; this one belongs to an earlier phase.
     if _submitted(assignment, physician, **conditions):
         raise errors.AlreadySubmitted

@@ -72,7 +72,10 @@ class OwnReviewsForm(forms.Form):
         }
         for name, options in choices.items():
             cast(forms.ChoiceField, self.fields[name]).choices = [("", gettext_lazy("All")), *options]
-        self.chosen = self.cleaned_data if self.is_valid() else {}
+        if self.is_valid():
+            self.chosen = self.cleaned_data
+        else:
+            self.chosen = {}
 
     @property
     def filters(self) -> dict[str, str]:
@@ -108,7 +111,9 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     offers: Offers = {}
     if posts_adopted_wording(request.POST):
         offers = wording_offers(anonymous_columns(turn.physician, turn.reviews))
-    texts = passage_texts(turn.shows.blocks) if posts_highlights(request.POST) else {}
+    texts = {}
+    if posts_highlights(request.POST):
+        texts = passage_texts(turn.shows.blocks)
     # `over`: the revision that the physician chose to overwrite; `revision`: the one on the page.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(

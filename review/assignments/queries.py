@@ -27,7 +27,9 @@ def held_assignment(physician: User, *, locked: bool = False) -> Assignment | No
 def retractable_review(physician: User) -> Review | None:
     """The physician's last review if it seems retractable; `retraction.retract` decides."""
     last = _with_later_work(visibility.reviews_by(physician)).first()
-    return last if last is not None and _is_open(last) else None
+    if last is not None and _is_open(last):
+        return last
+    return None
 
 
 def is_retractable(review: Review) -> bool:

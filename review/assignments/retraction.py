@@ -184,7 +184,9 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         if row.pk in counted:
             _await_other_vote(row)
         else:
-            keys = [review.pk for review in own] if row.physician_id == person_id else []
+            keys = []
+            if row.physician_id == person_id:
+                keys = [review.pk for review in own]
             _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
     _move_back(case, now, actor)
 
@@ -231,7 +233,9 @@ def _await_other_vote(adjudicator: Assignment) -> None:
 
 def _retract_reviews(reviews: Iterable[Review], actor: User | Operator, reason: str = "") -> None:
     """Let reviews no longer count."""
-    why = {"reason": reason} if reason else {}
+    why = {}
+    if reason:
+        why = {"reason": reason}
     for review in reviews:
         Retraction.objects.create(review=review, at=timezone.now())
         record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk, **why)
@@ -244,7 +248,9 @@ def _vacate(
 
     `reviews`: theirs, if they can be restored.
     """
-    facts: dict[str, Any] = {"because": SET_ASIDE, "reviews": list(reviews)} if reviews else {}
+    facts: dict[str, Any] = {}
+    if reviews:
+        facts = {"because": SET_ASIDE, "reviews": list(reviews)}
     record(
         row.case,
         Event.Kind.REASSIGNED,

@@ -83,7 +83,9 @@ def _lateness(assignment: Assignment, physician: User, token: uuid.UUID) -> erro
 
 def _draft_phase(turn: ReviewTurn) -> Phase:
     # An assignment can only be lost in the first phase.
-    return turn.phase if turn.is_own else Phase.COMMIT
+    if turn.is_own:
+        return turn.phase
+    return Phase.COMMIT
 
 
 def submit(

@@ -45,7 +45,9 @@ def workbench(request: HttpRequest) -> HttpResponse:
     work, pace = case_queue.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
     is_new = not visibility.reviews_by(me).exists()
-    first = case_queue.likely_next_case(me) if is_new and work else None
+    first = None
+    if is_new and work:
+        first = case_queue.likely_next_case(me)
     reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
         request,
@@ -72,7 +74,9 @@ def workbench(request: HttpRequest) -> HttpResponse:
 def _minutes(work: case_queue.WorkAvailable, pace: Mapping[tuple[str, str], float]) -> int | None:
     """How long the work takes at one's own pace, in whole minutes; None while that is not known."""
     own = pace.get((work.benchmark, work.stage))
-    return None if own is None else max(1, round(own * work.cases))
+    if own is None:
+        return None
+    return max(1, round(own * work.cases))
 
 
 def _chosen_work(request: HttpRequest) -> case_queue.ChosenWork:
@@ -103,7 +107,10 @@ def _claim_and_show(request: HttpRequest, local: str = "", submitted: Review | N
         blocked = case_queue.blocking_reason(me)
         chosen = request.session.pop("chosen_work", None)
         none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
-        nothing = none_left if chosen else _("No cases are available for you right now.")
+        if chosen:
+            nothing = none_left
+        else:
+            nothing = _("No cases are available for you right now.")
         if case_queue.needs_senior(me):
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
@@ -274,7 +281,9 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
         return _render_refused(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
-    next_phase = review.assignment if review.assignment.hold == Assignment.Hold.HELD else None
+    next_phase = None
+    if review.assignment.hold == Assignment.Hold.HELD:
+        next_phase = review.assignment
     if next_phase is not None:
         confirm = _("Your answer is committed. Now compare it with the first reviewer's answer.")
         again = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")

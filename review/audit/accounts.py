@@ -55,7 +55,9 @@ def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
     recorded: dict[int, dict[str, Any]] = {}
     events = PersonEvent.objects.filter(person__in=accounts, kind__in=TELLING)
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
-        values = data.get("after", {}) if kind == Kind.EDITED else data
+        values = data
+        if kind == Kind.EDITED:
+            values = data.get("after", {})
         attributes = {name: values[name] for name in ATTRIBUTES if name in values}
         recorded.setdefault(person, {}).update(IMPLIED_DATA.get(kind, {}), **attributes)
     result = []

@@ -37,7 +37,9 @@ def acting_for(account: Callable[[], Any]) -> Iterator[None]:
 def acting_account() -> User | None:
     """The account of the request; None outside of requests and before signing in."""
     account = _acting.get()
-    user = account() if account else None
+    user = None
+    if account:
+        user = account()
     return user if user is not None and user.is_authenticated else None
 
 
@@ -60,7 +62,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, li
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)[:500]
+    if value is None:
+        return ""
+    return str(value)[:500]
 
 
 def acts(**filters: Any) -> QuerySet[PersonEvent]:

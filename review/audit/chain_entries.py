@@ -56,7 +56,9 @@ def entry(event: Event | PersonEvent, key: str, *, sequence: int | None = None) 
         key: the installation's key for pseudonyms, hexadecimal.
         sequence: position in the chain, from 1; None: the event's own.
     """
-    sample = event.case.lineage if isinstance(event, Event) else ""
+    sample = ""
+    if isinstance(event, Event):
+        sample = event.case.lineage
     common = {
         "sequence": sequence or event.sequence,
         "previous": event.previous,

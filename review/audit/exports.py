@@ -38,7 +38,9 @@ def find(checksum: str) -> Exported | None:
     """What this site wrote with this checksum; None if nothing."""
     events = PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED, data__sha256=checksum)
     event = events.order_by("pk").first()
-    return None if event is None else Exported(event.data["what"], event.at)
+    if event is None:
+        return None
+    return Exported(event.data["what"], event.at)
 
 
 def faults(folder: Path, what: str) -> list[str]:

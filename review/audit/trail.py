@@ -76,7 +76,9 @@ def record_person(person: User | None, kind: PersonEvent.Kind, actor: Actor, **d
 
     Raises RuntimeError outside `recording_events`.
     """
-    by = actor.pk if actor else None
+    by = None
+    if actor:
+        by = actor.pk
     _add(PersonEvent(person=person, kind=kind, actor_id=by, at=timezone.now(), data=data))
 
 
@@ -87,7 +89,9 @@ def record_read(reader: User, case: Case) -> None:
 
 def record_look(kind: PersonEvent.Kind, reader: Actor, **data: Any) -> None:
     """Record what a person looked at; once an hour, so that reloading adds no rows without end."""
-    by = reader.pk if reader else None
+    by = None
+    if reader:
+        by = reader.pk
     latest = PersonEvent.objects.filter(kind=kind, actor_id=by, person=None)
     for name, value in data.items():  # not all data at once: a checkpoint also holds an anchor
         latest = latest.filter(**{f"data__{name}": value})
@@ -113,7 +117,9 @@ def _add(event: Event | PersonEvent) -> None:
 
 def record_submitted(review: Review) -> None:
     """Record the submission of a review, with its digest and how it was signed."""
-    version = review.guideline.version if review.guideline else None
+    version = None
+    if review.guideline:
+        version = review.guideline.version
     submission = {"role": review.role, "phase": review.phase, "review": review.pk, "meaning": review.meaning}
     event = Event(
         case=review.case,
@@ -165,7 +171,9 @@ def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent
     _record_other_end(name, events)
     cases = {event.case_id for event in events if isinstance(event, Event)}
     last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
-    numbers: dict[int, int] = dict(last) if cases else {}
+    numbers: dict[int, int] = {}
+    if cases:
+        numbers = dict(last)
     for event in events:
         if (review := getattr(event, "sealed", None)) is not None:
             event.data["digest"] = chain_entries.review_digest(review, head.key)

@@ -101,10 +101,14 @@ class AuditFault:
         if self.name:
             return f"{self.name} (id {self.detail}): {self.what.label}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
-        row = f" (id {self.id})" if self.id else ""
+        row = ""
+        if self.id:
+            row = f" (id {self.id})"
         if self.what.startswith("case-"):
             return f"{_('case %(id)s') % {'id': self.case}}: {self.what.label}"
-        case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
+        case = ""
+        if self.case:
+            case = " · " + _("case %(id)s") % {"id": self.case}
         return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
 
     @property
@@ -223,8 +227,13 @@ def _check_chain(
             has_predecessor = False
         sequence = row.sequence
         if chain_entries.digest(chain_entries.entry(row, head.key)) != row.hash:
-            original = _original_sequence(model, row, head.key) if audit.faults_count < MAX_STORED_FAULTS else None
-            what = FaultCode.MOVED if original else FaultCode.ALTERED
+            original = None
+            if audit.faults_count < MAX_STORED_FAULTS:
+                original = _original_sequence(model, row, head.key)
+            if original:
+                what = FaultCode.MOVED
+            else:
+                what = FaultCode.ALTERED
             yield AuditFault(what, name, sequence, sequence, **where, detail=original)
             has_predecessor = False
         else:
@@ -372,7 +381,9 @@ def check_in_progress() -> Audit | None:
     last = latest()
     if last is None or last.ended_at is not None:
         return None
-    return last if (last.seen_at or last.asked_at) > timezone.now() - WORKER_TIMEOUT else None
+    if (last.seen_at or last.asked_at) > timezone.now() - WORKER_TIMEOUT:
+        return last
+    return None
 
 
 def latest() -> Audit | None:
@@ -422,7 +433,9 @@ def _save_progress(audit: Audit, *more: str) -> None:
 def events(*, case: int | None = None, **filters: Any) -> QuerySet[Event]:
     """The events of all cases, filtered as `acts.matching` says."""
     rows = acts.matching(Event.objects.select_related("actor", "case").defer("case__spec"), **filters)
-    return rows if case is None else rows.filter(case=case)
+    if case is None:
+        return rows
+    return rows.filter(case=case)
 
 
 def end_of(chain: str) -> str:
@@ -441,7 +454,9 @@ def parse_anchor(text: str) -> tuple[str, int, str]:
     match = re.match(ANCHOR_FORMAT, text)
     if match is None:
         raise ValueError(text)
-    chain = PERSON_EVENTS if match[1] == CHAIN_NAMES[PERSON_EVENTS] else EVENTS
+    chain = EVENTS
+    if match[1] == CHAIN_NAMES[PERSON_EVENTS]:
+        chain = PERSON_EVENTS
     return chain, int(match[2]), match[3]
 
 
@@ -461,7 +476,9 @@ def last_sequence() -> int:
 
 def hash_at(sequence: int) -> str:
     """The hash of the event at a position in the chain; at 0, the `previous` of the first event."""
-    return Event.objects.values_list("hash", flat=True).get(sequence=sequence) if sequence else chain_entries.GENESIS
+    if sequence:
+        return Event.objects.values_list("hash", flat=True).get(sequence=sequence)
+    return chain_entries.GENESIS
 
 
 def pseudonym_key() -> str:

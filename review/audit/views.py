@@ -85,7 +85,9 @@ def _as_csv(rows: QuerySet[Any], name: str, *place: str) -> HttpResponseBase:
 def _cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return chain_entries.instant(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return value
 
 
 def _date(text: str) -> date | None:
@@ -94,7 +96,9 @@ def _date(text: str) -> date | None:
     except ValueError:  # well formed, but not a day of the calendar
         return None
     # Databases reckon in other time zones, and overflow at the ends of the calendar.
-    return day if day is not None and acts.FIRST_DAY <= day <= acts.LAST_DAY else None
+    if day is not None and acts.FIRST_DAY <= day <= acts.LAST_DAY:
+        return day
+    return None
 
 
 def _anchor_result(anchor: str) -> str:

@@ -24,7 +24,9 @@ class SeveralChoicesField(forms.MultipleChoiceField):
         return self.question.value_of(super().clean(value))
 
     def prepare_value(self, value: Any) -> Any:
-        return [choice.value for choice in self.question.chosen(value)] if isinstance(value, str) else value
+        if isinstance(value, str):
+            return [choice.value for choice in self.question.chosen(value)]
+        return value
 
 
 def _choices(question: Question) -> list[tuple[str, str]]:
@@ -94,10 +96,16 @@ class PracticeForm(AnswersForm):
             options: dict[str, Any] = {"label": label, "help_text": translate(question.help)}
             widget: type[forms.Widget]
             if question.kind == "choices":
-                widget = forms.MultipleHiddenInput if question.key in hidden else forms.CheckboxSelectMultiple
+                if question.key in hidden:
+                    widget = forms.MultipleHiddenInput
+                else:
+                    widget = forms.CheckboxSelectMultiple
                 self.fields[name] = SeveralChoicesField(question, widget=widget, **options)
             elif question.kind == "choice":
-                widget = forms.HiddenInput if question.key in hidden else forms.RadioSelect
+                if question.key in hidden:
+                    widget = forms.HiddenInput
+                else:
+                    widget = forms.RadioSelect
                 self.fields[name] = forms.ChoiceField(choices=_choices(question), widget=widget, **options)
         asked = {f"rubric.{rubric.key}": (rubric.criterion, FINDINGS) for rubric in form.rubrics}
         if judged:

@@ -115,7 +115,9 @@ def _kinds(benchmark: str, data: Mapping[str, Any]) -> Iterator[Kind]:
     labels = {term.code: gettext(term.label) for term in terms}
     for term in terms:
         if example := data.get("examples", {}).get(term.code):
-            group = f"{term.parent} {labels[term.parent]}" if term.parent else ""
+            group = ""
+            if term.parent:
+                group = f"{term.parent} {labels[term.parent]}"
             yield Kind(term.code, labels[term.code], group, gettext(term.definition), example)
 
 
@@ -138,7 +140,9 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
     for key, title, labels in rows:
         value, expected = values[key], expected_values[key]
         said, known = ("; ".join(str(labels.get(part, part)) for part in each.split(",")) for each in (value, expected))
-        right = value == expected if expected else None
+        right = None
+        if expected:
+            right = value == expected
         result.append(ExplainedAnswer(title, said, known, right, practised.why.get(key, "")))
     return result
 

@@ -54,11 +54,15 @@ class CalibrationStanding:
     def share(self) -> float | None:
         """The share of expected answers that were given; None before the first item."""
         asked = sum(score.asked for score in self.scores)
-        return sum(score.matched for score in self.scores) / asked if asked else None
+        if asked:
+            return sum(score.matched for score in self.scores) / asked
+        return None
 
     @property
     def percent(self) -> float | None:
-        return None if self.share is None else 100 * self.share
+        if self.share is None:
+            return None
+        return 100 * self.share
 
     @property
     @shown
@@ -134,7 +138,9 @@ def passed_benchmarks(physician: User) -> list[str]:
     if not Assignment.objects.filter(reserved_for=physician).exists():
         return []  # as their copy of a calibration case would be
     answered = scores(physician)
-    return [standing.benchmark for standing in _standings(_active(), answered) if standing.passed] if answered else []
+    if answered:
+        return [standing.benchmark for standing in _standings(_active(), answered) if standing.passed]
+    return []
 
 
 def training_comes_first(physician: User, benchmark: str) -> bool:
@@ -150,7 +156,9 @@ def training_comes_first(physician: User, benchmark: str) -> bool:
 def items(*, active: bool | None = None) -> QuerySet[CalibrationItem]:
     """Calibration items, newest first."""
     rows = CalibrationItem.objects.order_by("-id")
-    return rows if active is None else rows.filter(active=active)
+    if active is None:
+        return rows
+    return rows.filter(active=active)
 
 
 def results() -> list[tuple[User, CalibrationStanding]]:
@@ -184,10 +192,16 @@ def suggested_answers(case: Case) -> Answers:
     """
     if not was_settled(case):
         raise errors.NotSettled
-    verdict = Verdict.APPROVE if case.state == State.APPROVED else Verdict.REJECT
+    if case.state == State.APPROVED:
+        verdict = Verdict.APPROVE
+    else:
+        verdict = Verdict.REJECT
     reviews = Review.objects.filter(case=case, retraction__isnull=True).order_by("-id")
     last = reviews.filter(verdict=verdict).first() or reviews.first()
-    answers = answers_from_json(last.answers) if last else Answers()
+    if last:
+        answers = answers_from_json(last.answers)
+    else:
+        answers = Answers()
     form = case.frozen.form
     return Answers(
         questions={q.key: Answer(answers.questions.get(q.key, Answer()).value) for q in form.questions},

@@ -56,8 +56,14 @@ def change_item(
     """
     require(actor, Can.OVERSEE)
     before = CalibrationItem.objects.select_for_update().defer("spec").get(pk=item.pk)
-    item.expected = before.expected if expected is None else answers_to_json(expected)
-    item.active = before.active if active is None else active
+    if expected is None:
+        item.expected = before.expected
+    else:
+        item.expected = answers_to_json(expected)
+    if active is None:
+        item.active = before.active
+    else:
+        item.active = active
     item.save(update_fields=["expected", "active"])
     values = {"expected": (before.expected, item.expected), "active": (before.active, item.active)}
     changed = {name: {"from": old, "to": new} for name, (old, new) in values.items() if old != new}

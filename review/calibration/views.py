@@ -97,7 +97,9 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
     practised = _practice(request, benchmark)
     case_form = practised.spec.form
     first_keys = [question.key for question in case_form.first_look.questions]
-    posted = request.POST if request.method == "POST" else None
+    posted = None
+    if request.method == "POST":
+        posted = request.POST
     context = {"practice": practised, "benchmark": benchmark, "steps": 2 if first_keys else 1}
     first = PracticeForm(posted, form=case_form.first_look, judged=False)
     if first_keys and not first.is_valid():

@@ -118,7 +118,9 @@ class CaseFilters(Filters):
 
     def _with_requested(self, name: str, known: list[str]) -> list[str]:
         requested = self.data.get(name, "")
-        return known if not requested or requested in known else [*known, requested]
+        if not requested or requested in known:
+            return known
+        return [*known, requested]
 
 
 def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:

@@ -149,9 +149,15 @@ def follow_reviews(
     progress = progress or load_progress(case)
     if now.state != case.state or now.state.final:
         before, case.state, case.ground = case.state, now.state, now.ground or ""
-        case.closed_at = at if now.state.final else None
+        if now.state.final:
+            case.closed_at = at
+        else:
+            case.closed_at = None
         case.save(update_fields=["state", "ground", "closed_at"])
-        kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
+        if now.state.final:
+            kind = Event.Kind.CLOSED
+        else:
+            kind = Event.Kind.MOVED
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
         if now.state == State.ADJUDICATION and not case.is_copy:
             path = reverse("review:history", args=[case.pk])
@@ -165,7 +171,10 @@ def follow_reviews(
         if phase is None:
             if assignment.hold != Hold.DONE and (now.state.final or assignment.pk in committed):
                 waits = bool(now.openings) and assignment.role.startswith("adjudicator")
-                assignment.hold = Hold.WAITING if waits else Hold.DONE
+                if waits:
+                    assignment.hold = Hold.WAITING
+                else:
+                    assignment.hold = Hold.DONE
                 assignment.lease_until = None
                 assignment.save(update_fields=["hold", "lease_until"])
         elif phase != assignment.phase:

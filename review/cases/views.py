@@ -124,10 +124,14 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
 def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponseBase:
     """One of the files for another tool."""
     known, actor = tool in annotation_formats.TOOLS, signed_in_account(request)
-    written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=actor) if known else {}
+    written = {}
+    if known:
+        written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=actor)
     if file not in written:
         raise Http404
-    kind = "application/xml" if file.endswith(".xml") else "application/json"
+    kind = "application/json"
+    if file.endswith(".xml"):
+        kind = "application/xml"
     return download(written[file], file, kind)
 
 
@@ -210,7 +214,10 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
     except errors.NotReserved as refused:
         messages.error(request, refused.detail or refused.message)
     else:
-        message = _("Reserved for %(name)s.") if to else _("Any eligible physician can take this role now.")
+        if to:
+            message = _("Reserved for %(name)s.")
+        else:
+            message = _("Any eligible physician can take this role now.")
         messages.success(request, message % {"name": to})
     return redirect("review:history", case_id)
 

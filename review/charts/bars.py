@@ -89,7 +89,10 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
     signs = {entry.label: entry for entry in legend}
     marks = []
     for index, row in enumerate(rows):
-        limits = (row.low, row.high) if row.value is not None else (None, None)
+        if row.value is not None:
+            limits = (row.low, row.high)
+        else:
+            limits = (None, None)
         low, high = (None if limit is None else round(100 * limit, 2) for limit in limits)
         marks.append(
             BarMark(

@@ -62,7 +62,10 @@ def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", 
         at = tuple(round(100 * (number - low) / (high - low), 2) for number in numbers)
         parts, mean = at[: len(row.parts)], at[-1] if row.mean is not None else None
         spread = " / ".join(f"{part:.3f}" for part in row.parts[1:4])
-        text = "" if row.mean is None else f"{row.mean:.3f}"
+        if row.mean is None:
+            text = ""
+        else:
+            text = f"{row.mean:.3f}"
         marks.append(BoxMark(row, parts, round(parts[3] - parts[1], 2) if parts else 0.0, mean, text, spread))
     ticks = tuple(f"{low + (high - low) * quarter / 4:g}" for quarter in range(5))
     return BoxChart(name, title, tuple(marks), ticks)

@@ -69,7 +69,9 @@ def days(
                     Part(sign, round(x, 3), round(width, 3), round(base - bar_height, 2), round(bar_height, 2))
                 )
             base -= bar_height if stacked else 0
-        label = day if (len(rows) - 1 - index) % 7 == 0 else None
+        label = None
+        if (len(rows) - 1 - index) % 7 == 0:
+            label = day
         bars.append(DayBar(day, tuple(counts), tuple(parts), round(step * (index + 0.5), 3), label))
     ticks = tuple(Tick(round(bottom - (bottom - TOP) * value / scale[-1], 2), f"{value:g}") for value in scale)
     return DailyBars(title, tuple(bars), ticks, bottom, tuple(legend))

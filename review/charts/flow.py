@@ -74,8 +74,13 @@ def flow(
         top = TOP
         for index, label in enumerate(states):
             count = sum(stream.count for stream in streams if (stream.before, stream.after)[side] == index)
-            text_x = x - 6 if side == 0 else x + COLUMN + 6
-            anchor = "end" if side == 0 else "start"
+            if side == 0:
+                text_x = x - 6
+            else:
+                text_x = x + COLUMN + 6
+            anchor = "start"
+            if side == 0:
+                anchor = "end"
             height = round(count * unit, 2)
             text_y = round(min(top + max(height / 2 + 4, 10.0), HEIGHT - 4), 2)  # also for an empty state at the bottom
             nodes.append(Node(x, round(top, 2), height, text_x, text_y, anchor, label, count))

@@ -43,8 +43,14 @@ def heat(
 
     `percent` is as in `Bar`.
     """
-    all_links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
-    all_notes = notes if notes is not None else [[""] * len(columns) for _ in rows]
+    if hrefs is not None:
+        all_links = hrefs
+    else:
+        all_links = [[""] * len(columns) for _ in rows]
+    if notes is not None:
+        all_notes = notes
+    else:
+        all_notes = [[""] * len(columns) for _ in rows]
     shaded = []
     for label, line, line_links, line_notes in zip(rows, values, all_links, all_notes, strict=True):
         cells = tuple(

@@ -40,8 +40,13 @@ class Drift:
 
 def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
     """The chart of the weeks with answers, spaced by date."""
-    first = weeks[0].monday if weeks else date.min
-    span = max((weeks[-1].monday - first).days, 7) if weeks else 7
+    if weeks:
+        first = weeks[0].monday
+    else:
+        first = date.min
+    span = 7
+    if weeks:
+        span = max((weeks[-1].monday - first).days, 7)
     xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
     minutes = [week.minutes for week in weeks]
     minute_ticks = scale_of(max((value for value in minutes if value is not None), default=0))

@@ -136,7 +136,9 @@ def _place(x: float, y: float, share: float) -> tuple[float, float]:
 def _axis(label: str, x: float, y: float) -> Axis:
     lines = wrap(label, LABEL_WIDTH)
     text_x, text_y = _place(x, y, 1.08)
-    anchor = "start" if text_x > CX else "end"
+    anchor = "end"
+    if text_x > CX:
+        anchor = "start"
     if abs(text_x - CX) < 1:
         anchor = "middle"
     # Which line is level with the end of the spoke: above the centre the last, below it the first,
@@ -154,7 +156,10 @@ def _shape(
     percent: bool,
 ) -> RadarShape:
     places = [None if v is None else _place(*end, v) for end, v in zip(ends, series.values, strict=True)]
-    first_gap = places.index(None) if None in places else -1
+    if None in places:
+        first_gap = places.index(None)
+    else:
+        first_gap = -1
     paths, run = [], list[str]()
     # Begin after a gap, so that a run across the top of the circle is not split.
     for place in [*places[first_gap + 1 :], *places[: first_gap + 1], None]:

@@ -45,7 +45,10 @@ def scale_between(values: Sequence[float]) -> list[float]:
 
 
 def _polygon(corners: int, radius: float, rotation: float = 0.0, inner: float | None = None) -> str:
-    count = corners if inner is None else 2 * corners
+    if inner is None:
+        count = corners
+    else:
+        count = 2 * corners
     points = []
     for i in range(count):
         r = radius if inner is None or i % 2 == 0 else inner

@@ -118,8 +118,14 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     """A scatter plot on scales that need not start at 0, small points in front of large ones."""
     shown = block.points[:MAX_POINTS]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
-    x_scale = PERCENT if block.percent else scale_between([point.x for point in shown])
-    y_scale = PERCENT if block.percent else scale_between([point.y for point in shown])
+    if block.percent:
+        x_scale = PERCENT
+    else:
+        x_scale = scale_between([point.x for point in shown])
+    if block.percent:
+        y_scale = PERCENT
+    else:
+        y_scale = scale_between([point.y for point in shown])
     largest = max((point.size for point in shown), default=0.0)
     sized = len({point.size for point in shown}) > 1
 
@@ -130,7 +136,9 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
         return round(bottom - (bottom - top) * (value - y_scale[0]) / (y_scale[-1] - y_scale[0]), 2)
 
     def scale(size: float) -> float:
-        return round(max(MIN_MARK_SCALE, MAX_MARK_SCALE * sqrt(size / largest)), 3) if sized else 1.0
+        if sized:
+            return round(max(MIN_MARK_SCALE, MAX_MARK_SCALE * sqrt(size / largest)), 3)
+        return 1.0
 
     # The first word of a label is its code. With two points of one name, none of them says which.
     names = [point.label.partition(" ")[0] for point in shown]

@@ -186,7 +186,9 @@ def _bars(chart: BarChart, y: float, canvas: _Canvas) -> float:
             canvas.text(MARGIN, y, mark.heading, bold=True)
             y += GAP / 2
         middle = y + ROW_HEIGHT / 2
-        height = canvas.row_label(left, middle, mark.label, 6) if mark.leads else ROW_HEIGHT
+        height = ROW_HEIGHT
+        if mark.leads:
+            height = canvas.row_label(left, middle, mark.label, 6)
         canvas.bar(left, middle - 7, plot * mark.width / 100, 14, mark.sign)
         if mark.low is not None and mark.high is not None:
             low, high = left + plot * mark.low / 100, left + plot * mark.high / 100
@@ -238,7 +240,9 @@ def _heat(chart: HeatMap, y: float, canvas: _Canvas) -> float:
             ink = "ink-2"
             if cell.step is not None:
                 canvas.shape(_box(left + width * index, y, width - 1, height - 1), f"heat-{cell.step}")
-                ink = "heat-ink-low" if cell.step < HEAT_STEPS / 2 else "heat-ink-high"
+                ink = "heat-ink-high"
+                if cell.step < HEAT_STEPS / 2:
+                    ink = "heat-ink-low"
             canvas.text(left + width * (index + 0.5), middle + FONT * 0.35, cell.text or "–", ink, "middle")
         y += height
     return y
@@ -300,7 +304,9 @@ def _stages(chart: StageChart, y: float, canvas: _Canvas) -> float:
         main = [*wrap(f"{box.label}: {box.count}", STAGE_WIDTH - 2 * GAP), *added]
         side = [line for label, n in box.lost for line in wrap(f"{n} {label}", side_width - 2 * GAP)]
         height = len(main) * LINE_HEIGHT + GAP
-        side_height = len(side) * LINE_HEIGHT + GAP if side else 0.0
+        side_height = 0.0
+        if side:
+            side_height = len(side) * LINE_HEIGHT + GAP
         canvas.shape(_box(MARGIN, y, STAGE_WIDTH, height), "surface", "ink-2")
         for row, line in enumerate(main):
             at = y + GAP / 2 + FONT + row * LINE_HEIGHT

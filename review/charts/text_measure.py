@@ -36,11 +36,15 @@ def format_share(value: float | None, *, percent: bool = True) -> str:
     """A share as '35.7%' or '0.357'; empty for None."""
     if value is None:
         return ""
-    return f"{value:.1%}" if percent else f"{value:.3f}"
+    if percent:
+        return f"{value:.1%}"
+    return f"{value:.3f}"
 
 
 def format_tick(value: float, *, percent: bool) -> str:
-    return f"{value:.0%}" if percent else f"{value:.2f}"
+    if percent:
+        return f"{value:.0%}"
+    return f"{value:.2f}"
 
 
 def _is_wide(character: str) -> bool:

@@ -35,7 +35,8 @@ def answers(
     """
     responses: Any = {204: None}
     if shape:
-        shape = shape if issubclass(shape, Serializer) else serializer_of(shape)
+        if not issubclass(shape, Serializer):
+            shape = serializer_of(shape)
         responses = {status: shape(many=True) if many else shape}
     documented = extend_schema(request=body, responses=responses, **({"parameters": [query]} if query else {}) | schema)
 
@@ -48,7 +49,9 @@ def answers(
             elif query:
                 checked = [validated_query(query, request)]
             result = method(view, request, *checked, *args, **kwargs)
-            return Response(shape(result, many=many).data, status) if shape else Response(status=204)
+            if shape:
+                return Response(shape(result, many=many).data, status)
+            return Response(status=204)
 
         return documented(answer)
 

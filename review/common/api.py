@@ -44,7 +44,9 @@ def required_right(view: object, method: str) -> Can | None:
     does not name needs the right of GET.
     """
     can: Can | Mapping[str, Can] | None = getattr(view, "can", None)
-    return can.get(method, can["GET"]) if isinstance(can, Mapping) else can
+    if isinstance(can, Mapping):
+        return can.get(method, can["GET"])
+    return can
 
 
 class HasRight(BasePermission):

@@ -61,7 +61,9 @@ def text(benchmark: str, folder: str, name: str) -> str:
 def data(benchmark: str, name: str) -> Any:
     """The content of a JSON file in a benchmark's folder, like `text`; None if there is none."""
     content = _text(benchmark, name, get_language() or "", "json")
-    return json.loads(content) if content else None
+    if content:
+        return json.loads(content)
+    return None
 
 
 @cache
@@ -81,4 +83,6 @@ def module(benchmark: str, part: str) -> ModuleType | None:
         return None
     folder = import_module(package(benchmark))
     exists = any(candidate.name == part for candidate in iter_modules(folder.__path__))
-    return import_module(f"{folder.__name__}.{part}") if exists else None
+    if exists:
+        return import_module(f"{folder.__name__}.{part}")
+    return None

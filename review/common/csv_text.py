@@ -43,5 +43,9 @@ def safe(text: str) -> str:
     first = text[:1]
     if first and first not in _DANGEROUS and _UNSEEN.match(first):
         shown = _UNSEEN.sub("", text[:MARGIN])
-        first = shown[:1] if shown or len(text) <= MARGIN else "="
-    return f"'{text}" if first in _DANGEROUS else text
+        first = "="
+        if shown or len(text) <= MARGIN:
+            first = shown[:1]
+    if first in _DANGEROUS:
+        return f"'{text}"
+    return text

@@ -48,7 +48,9 @@ def requires(
             return view(request, *args, **kwargs)
 
         allowed_methods = [*methods, *(["HEAD"] if "GET" in methods else [])]
-        return require_http_methods(allowed_methods)(guarded) if methods else guarded
+        if methods:
+            return require_http_methods(allowed_methods)(guarded)
+        return guarded
 
     return decorate
 

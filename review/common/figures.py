@@ -64,7 +64,10 @@ def figure(*variants: tuple[str, ...]) -> Callable[[Callable[P, T]], Callable[P,
             found = cache.get_many([key, f"{key}:asked"])
             if f"{key}:asked" not in found:
                 cache.set(f"{key}:asked", True, ASKED)
-            value: T = found[key][0] if key in found else kept.store(arguments)
+            if key in found:
+                value: T = found[key][0]
+            else:
+                value = kept.store(arguments)
             return value
 
         return read

@@ -96,7 +96,9 @@ class Action:
         Fields have no `required` attribute, which would keep the browser from posting another
         action.
         """
-        data = posted if posted.get("action") == self.name else None
+        data = None
+        if posted.get("action") == self.name:
+            data = posted
         return self.form(data, prefix=self.name, use_required_attribute=False)
 
 
@@ -115,7 +117,10 @@ def apply_bulk_action(
         return None
     action = next((candidate for candidate in actions if candidate.name == request.POST.get("action")), None)
     keys = _selected_keys(request)
-    form = action.bound_form(request.POST) if action else forms.Form()
+    if action:
+        form = action.bound_form(request.POST)
+    else:
+        form = forms.Form()
     error_text = ""
     if action is None or not keys:
         error_text = _("Choose at least one row and an action.")

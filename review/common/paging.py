@@ -61,11 +61,15 @@ def keyset_page(
     """
     direction, _, position = request.GET.get(name, "").partition("-")
     numbers = [number for part in position.split(".") if (number := whole_number(part)) is not None]
-    boundary = numbers if direction in ("after", "before") and len(numbers) == len(keys) else None
+    boundary = None
+    if direction in ("after", "before") and len(numbers) == len(keys):
+        boundary = numbers
     backwards = boundary is not None and direction == "before"
     descending = backwards != newest_first
     if boundary is not None:
-        lookup = "lt" if descending else "gt"
+        lookup = "gt"
+        if descending:
+            lookup = "lt"
         beyond = Q(**{f"{keys[-1]}__{lookup}": boundary[-1]})
         if len(keys) > 1:
             first, value = keys[0], boundary[0]

@@ -43,7 +43,9 @@ class RowsWidget(forms.Widget):
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         rows: Iterable[Sequence[Any]] = [*(value or ()), [""] * len(self.columns)]
-        listed = f"{name}-known" if self.known else ""
+        listed = ""
+        if self.known:
+            listed = f"{name}-known"
         cells = [
             [
                 (column.label, column.widget.render(each, cell, {"list": listed} if listed and last else {}))

@@ -103,7 +103,9 @@ class WithValues:
 
 def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) -> None:
     """Raise DRF's ValidationError if `data` has fields that the serializer does not have."""
-    unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN}) if isinstance(data, Mapping) else []
+    unknown = []
+    if isinstance(data, Mapping):
+        unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN})
     if unknown:
         raise serializers.ValidationError(
             {name[: limits.NAME]: [_("There is no such field.")] for name in map(str, unknown[: limits.PROBLEMS])}

@@ -49,7 +49,9 @@ def write_guideline(actor: User, *, benchmark: str, stage: State, text: str, bas
     current = guideline(benchmark, stage)
     if current is not None and current.text == text:
         return current
-    latest = current.version if current is not None else 0
+    latest = 0
+    if current is not None:
+        latest = current.version
     if base is not None and base != latest:
         raise errors.StaleGuideline
     return Guideline.objects.create(

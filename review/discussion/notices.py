@@ -25,7 +25,10 @@ def notices_for(user: User) -> list[Notice]:
     while batch:
         shown += _readable_notices(user, batch)
         start += BATCH
-        batch = list(unread[start : start + BATCH]) if len(batch) == BATCH and len(shown) < MAX_SHOWN else []
+        if len(batch) == BATCH and len(shown) < MAX_SHOWN:
+            batch = list(unread[start : start + BATCH])
+        else:
+            batch = []
     return shown[:MAX_SHOWN]
 
 

@@ -48,7 +48,9 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     with recording_events():
         case = discussed_case(author, case_id)
         check_rate(author)
-        anchor = _anchor(author, case, words, passage) if words else None
+        anchor = None
+        if words:
+            anchor = _anchor(author, case, words, passage)
         new = Remark.objects.create(case=case, author=author, anchor=anchor, text=text.strip(), at=timezone.now())
         if mentioned := _mentioned_users(new):
             Notice.objects.bulk_create(
@@ -118,7 +120,10 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
     Searches only what the author may see, so as not to reveal whether words occur in a hidden part.
     """
     turn = turn_in(author, case)
-    spec = turn.shows if turn else case.frozen
+    if turn:
+        spec = turn.shows
+    else:
+        spec = case.frozen
     matches = [candidate for candidate in passages(spec.blocks) if quote in candidate.text]
     if not matches or len(quote) > limits.COMMENT:
         raise errors.PassageUnknown

@@ -86,10 +86,15 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
     if stage not in set(discussion_guidelines.STAGES) or benchmark not in {*queries.benchmarks(), *folders.names()}:
         raise Http404
     current = discussion_guidelines.guideline(benchmark, State(stage))
-    text = current.text if current else discussion_guidelines.built_in(benchmark, State(stage))
+    if current:
+        text = current.text
+    else:
+        text = discussion_guidelines.built_in(benchmark, State(stage))
     initial = {"text": text, "base": current.version if current else 0}
     form = GuidelineForm(request.POST if request.method == "POST" else None, initial=initial)
-    status = 422 if form.errors else 200
+    status = 200
+    if form.errors:
+        status = 422
     if request.method == "POST" and form.is_valid():
         text, base = form.cleaned_data["text"], form.cleaned_data["base"] or 0
         try:
@@ -139,7 +144,10 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
         text = _("Nobody was notified under: %(names)s") % {"names": ", ".join(f"@{name}" for name in unknown)}
         messages.warning(request, text)
     assignment = author.assignments.filter(case=case).first()
-    url = reverse("review:case", args=[assignment.pk]) if assignment else reverse("review:history", args=[case.pk])
+    if assignment:
+        url = reverse("review:case", args=[assignment.pk])
+    else:
+        url = reverse("review:history", args=[case.pk])
     return redirect(f"{url}#talk")
 
 

@@ -87,7 +87,9 @@ def unknown_names(sent: Any, parsed: Any, path: str = "") -> Iterator[str]:
 def apply_design(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     """The case, built with the folder's form, with a form version's questions and policy."""
     keys = {question.key for question in design.questions}
-    rubrics_when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in keys else ""
+    rubrics_when = ""
+    if spec.form.rubrics_when.partition("=")[0] in keys:
+        rubrics_when = spec.form.rubrics_when
     reworded = {level.value: level for level in design.levels or ()}
     form = replace(
         spec.form,
@@ -156,7 +158,10 @@ def case_questions(asked: tuple[Question, ...], form: Form) -> tuple[Question, .
 
 
 def _policy(design: Design, spec: CaseSpec) -> Policy:
-    sampled = spec.policy.primary if design.share is None else is_sampled(spec, design.share)
+    if design.share is None:
+        sampled = spec.policy.primary
+    else:
+        sampled = is_sampled(spec, design.share)
     if not sampled:
         return Policy(primary=False, secondary=False)
     changes: dict[str, Any] = {name: value for name, value in design.policy.items() if name in SETTINGS}
@@ -197,7 +202,9 @@ def describe(design: Design) -> dict[str, str]:
     lines |= {f"policy.{name}": "on" if value else "off" for name, value in design.policy.items()}
     for part in ("reasons", "dissents"):
         for reason in getattr(design, part) or ():
-            effect = "mendable" if reason.reducible else "final"
+            effect = "final"
+            if reason.reducible:
+                effect = "mendable"
             lines[f"{part}.{reason.code}"] = f"{reason.label} · {effect}"
     for level in design.levels or ():
         lines[f"levels.{level.value}"] = " · ".join(part for part in (level.label, level.about) if part)

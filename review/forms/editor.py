@@ -44,7 +44,9 @@ def design_from_post(data: QueryDict) -> Design:
 
     def whole(name: str) -> int | None:
         number = whole_number(text(name), 4)
-        return INVALID_NUMBER if text(name) and number is None else number
+        if text(name) and number is None:
+            return INVALID_NUMBER
+        return number
 
     def choice(name: str, question: str) -> Choice:
         value, effects = text(f"{name}.value"), EFFECTS.get(text(f"{name}.effect"), ())
@@ -113,7 +115,9 @@ _BUTTON = re.compile(
 def _pressed(do: str) -> tuple[str, str, list[int]]:
     """(action, list, indexes of row and choice) of a button; empty for any other text."""
     match = _BUTTON.fullmatch(do)
-    return (match[1], match[2], [int(number) - 1 for number in match[3].split(".")[1:]]) if match else ("", "", [])
+    if match:
+        return (match[1], match[2], [int(number) - 1 for number in match[3].split(".")[1:]])
+    return ("", "", [])
 
 
 def apply_button(design: Design, do: str) -> Design:
@@ -126,7 +130,10 @@ def apply_button(design: Design, do: str) -> Design:
     if not part:
         return design
     rows: list[Any] = list(getattr(design, part) or ())
-    index = indexes[0] if indexes else -1
+    if indexes:
+        index = indexes[0]
+    else:
+        index = -1
     other = index + {"up": -1, "down": 1}.get(action, 0)
     if action in ("add", "add-text") and len(rows) < (MAX_QUESTIONS if part == "questions" else MAX_CHOICES):
         rows.append(_new_row(rows, part, action))
@@ -169,7 +176,9 @@ def opened(design: Design, do: str) -> tuple[str, int]:
     action, part, indexes = _pressed(do)
     if action in ("add", "add-text"):
         return part, len(getattr(design, part) or ())
-    number = indexes[0] + 1 if indexes else 0
+    number = 0
+    if indexes:
+        number = indexes[0] + 1
     return part, {"up": number - 1, "down": number + 1, "remove": 0}.get(action, number)
 
 
@@ -295,7 +304,9 @@ class Editor:
 
 
 def _code(row: Reason | Level) -> str:
-    return row.code if isinstance(row, Reason) else row.value
+    if isinstance(row, Reason):
+        return row.code
+    return row.value
 
 
 _ROW = re.compile(r"question\.\d+(\.choice\.\d+)?|(reasons|dissents|levels)\.\d+|policy\.\w+|\w+")
@@ -306,7 +317,10 @@ def _errors_by_row(faults: Sequence[FormFault]) -> dict[str, list[str]]:
     errors: dict[str, list[str]] = defaultdict(list)
     for fault in faults:
         row = _ROW.match(fault.field)
-        name = row[0] if row else fault.field
+        if row:
+            name = row[0]
+        else:
+            name = fault.field
         errors[name.replace("question.", "q.").replace(".choice.", ".c.")].append(fault.sentence)
     return dict(errors)
 

@@ -26,7 +26,9 @@ def names() -> list[str]:
 def sample_case(benchmark: str) -> CaseSpec | None:
     """The practice case of a benchmark, with the form of its folder."""
     case = practice.practice(benchmark)
-    return case.spec if case else None
+    if case:
+        return case.spec
+    return None
 
 
 def edited_sample(benchmark: str) -> CaseSpec:
@@ -74,7 +76,9 @@ def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
         if any(question.per != "case" for question in spec.form.questions):
             form = replace(spec.form, questions=case_questions(spec.form.questions, spec.form))
             spec = replace(spec, form=form)
-        return replace(spec, form_version=row.version) if row else spec
+        if row:
+            return replace(spec, form_version=row.version)
+        return spec
     return apply_design(design_from_json(row.design), row.version, spec)
 
 
@@ -85,7 +89,10 @@ def _question_keys(spec: CaseSpec) -> set[str]:
 def default_design(benchmark: str) -> Design:
     """The folder's form as a design that includes the translations of the message catalogue."""
     spec = sample_case(benchmark)
-    form = spec.form if spec else Form(())
+    if spec:
+        form = spec.form
+    else:
+        form = Form(())
     with translation.override(settings.LANGUAGE_CODE):
         levels = tuple(
             replace(level, about=level.about or str(HARMS.get(level.value, ""))) for level in form.severities

@@ -53,12 +53,16 @@ def publish(
     # One lock for all forms and guidelines: before the first version there is no row to lock.
     ChainHead.objects.select_for_update().get(pk=EVENTS)
     current = queries.form_in_force(benchmark)
-    latest = current.version if current else 0
+    latest = 0
+    if current:
+        latest = current.version
     if base is not None and base != latest:
         raise errors.StaleForm
     for stage, (text, guideline_base) in (texts or {}).items():
         guidelines.write_guideline(actor, benchmark=benchmark, stage=stage, text=text, base=guideline_base)
-    stored = design_to_json(design) if design is not None else None
+    stored = None
+    if design is not None:
+        stored = design_to_json(design)
     if current is not None and _stored_design(current) == design:
         return current
     row = ReviewForm.objects.create(
@@ -72,7 +76,9 @@ def publish(
 
 
 def _stored_design(row: ReviewForm) -> Design | None:
-    return None if row.design is None else design_from_json(row.design)
+    if row.design is None:
+        return None
+    return design_from_json(row.design)
 
 
 def restore(actor: User, *, benchmark: str, version: int, base: int | None = None, note: str = "") -> ReviewForm:
@@ -81,8 +87,12 @@ def restore(actor: User, *, benchmark: str, version: int, base: int | None = Non
     Raises like `publish`.
     """
     require(actor, Can.OVERSEE)
-    row = queries.versions(benchmark).filter(version=version).first() if version else None
+    row = None
+    if version:
+        row = queries.versions(benchmark).filter(version=version).first()
     if version and row is None:
         raise errors.UnknownForm
-    design = _stored_design(row) if row is not None else None
+    design = None
+    if row is not None:
+        design = _stored_design(row)
     return publish(actor, benchmark=benchmark, design=design, note=note, base=base)

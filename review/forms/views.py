@@ -40,7 +40,10 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
     current = _current(benchmark)
     if request.method != "POST":
         number = whole_number(request.GET.get("version", ""), 6)
-        shown_version = current if number is None else queries.versions(benchmark).filter(version=number).first()
+        if number is None:
+            shown_version = current
+        else:
+            shown_version = queries.versions(benchmark).filter(version=number).first()
         return _editor(request, benchmark, queries.design_of(benchmark, shown_version), current)
     design = editor.design_from_post(request.POST)
     if request.POST.get("do") != "publish":
@@ -157,9 +160,9 @@ def _fault_location(design: Design, fault: FormFault) -> tuple[str, str]:
         return parts[0], _("Reasons")
     if parts[0] in ("levels", "severity_asks"):
         return "levels", _("Harm scale")
-    return (
-        ("policy", _("Policy")) if parts[0] in ("policy", "share", "objection_hours") else ("questions", _("Questions"))
-    )
+    if parts[0] in ("policy", "share", "objection_hours"):
+        return ("policy", _("Policy"))
+    return ("questions", _("Questions"))
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:
@@ -167,9 +170,15 @@ def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, 
     sample = queries.edited_sample(benchmark)
     posted = request.POST.get("preview-stage", "")
     is_first_look = posted == "first-look"
-    stage = State(posted) if posted in {stage.value for stage in STAGES} else State.PRIMARY
+    if posted in {stage.value for stage in STAGES}:
+        stage = State(posted)
+    else:
+        stage = State.PRIMARY
     spec = apply_design(design, 0, sample).in_language(get_language() or "")
-    form = spec.form.first_look if is_first_look else spec.form.at(stage)
+    if is_first_look:
+        form = spec.form.first_look
+    else:
+        form = spec.form.at(stage)
     return {
         "preview_stage": "first-look" if is_first_look else stage,
         "looks_first": bool(sample.first_look),
@@ -196,12 +205,17 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     """The differences between two versions; 0 is the form in the benchmark's folder."""
     current = _current(benchmark)
     rows = {row.version: row for row in queries.versions(benchmark)}
-    newest = current.version if current else 0
+    newest = 0
+    if current:
+        newest = current.version
 
     def selected_version(name: str, default: int) -> int:
         number = whole_number(request.GET.get(name, ""), 6)
-        number = default if number is None else number
-        return number if number in rows else 0
+        if number is None:
+            number = default
+        if number in rows:
+            return number
+        return 0
 
     before, after = selected_version("from", max(newest - 1, 0)), selected_version("to", newest)
     designs = [queries.design_of(benchmark, rows.get(number)) for number in (before, after)]
@@ -222,6 +236,9 @@ def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
     version, base = (whole_number(request.POST.get(name, ""), 6) for name in ("version", "base"))
     if version is None or base is None:
         raise Http404
-    note = _("Version %(version)d again") % {"version": version} if version else _("Built-in form")
+    if version:
+        note = _("Version %(version)d again") % {"version": version}
+    else:
+        note = _("Built-in form")
     restored = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
     return _published(request, restored)

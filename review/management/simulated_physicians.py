@@ -164,7 +164,10 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
     if token is None:
         return None
     sample = f"{seed}/{case.lineage}/{case.version}"
-    deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
+    if random.Random(sample).random() < reject:
+        deserves = Verdict.REJECT
+    else:
+        deserves = Verdict.APPROVE
     draw = f"{sample}/{held.role}/{held.phase}/{physician.username}"
     turn = ReviewTurn(physician, held)
     answers = _answers(turn, random.Random(draw), deserves, dissent, seed)
@@ -195,14 +198,24 @@ def _answers(turn: ReviewTurn, chance: random.Random, deserves: Verdict, dissent
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
             return own[Phase.COMMIT]
         # After the discussion most vote for what the case deserves; some keep their first vote.
-        verdict = deserves if chance.random() < 0.75 else Verdict(own[Phase.COMMIT].verdict)
+        if chance.random() < 0.75:
+            verdict = deserves
+        else:
+            verdict = Verdict(own[Phase.COMMIT].verdict)
         return _new_answers(form, verdict, chance)
     # A case that reached the adjudicators is hard, so they disagree more often.
-    doubt = min(2 * dissent, 0.5) if held.role in ADJUDICATORS else dissent
-    other = Verdict.APPROVE if deserves is Verdict.REJECT else Verdict.REJECT
+    doubt = dissent
+    if held.role in ADJUDICATORS:
+        doubt = min(2 * dissent, 0.5)
+    if deserves is Verdict.REJECT:
+        other = Verdict.APPROVE
+    else:
+        other = Verdict.REJECT
     answers = _new_answers(form, other if chance.random() < doubt else deserves, chance)
     approves = held.role == Role.PRIMARY and form.rubrics and answers.verdict != Verdict.REJECT
-    return _with_rewording(form, answers, chance) if approves and chance.random() < CORRECTION else answers
+    if approves and chance.random() < CORRECTION:
+        return _with_rewording(form, answers, chance)
+    return answers
 
 
 def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
@@ -215,10 +228,16 @@ def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> An
     *question_texts, answer = [passage.text for passage in passages(case.frozen.blocks)]
     questions = {}
     for question in form.questions:
-        met = is_met(question.asks, "\n".join(question_texts), answer) if is_met else chance.random() < 0.5
+        if is_met:
+            met = is_met(question.asks, "\n".join(question_texts), answer)
+        else:
+            met = chance.random() < 0.5
         if met is not None and chance.random() < error:
             met = not met
-        index = -1 if met is None else int(not met)
+        if met is None:
+            index = -1
+        else:
+            index = int(not met)
         questions[question.key] = Answer(question.choices[index].value)
     return Answers(questions)
 
@@ -253,9 +272,14 @@ def _declare(held: Assignment, form: Form, confirmed: Answers, primary: Answers,
     if agree and chance.random() < REWORDING:
         reworded = _with_rewording(form, confirmed, chance)
         confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
-    declaration = Declaration.WORDING if chance.random() < SAME_MEANING else Declaration.MEANING
+    if chance.random() < SAME_MEANING:
+        declaration = Declaration.WORDING
+    else:
+        declaration = Declaration.MEANING
     differs = consolidation.changes_rubrics(form, confirmed, primary)
-    return replace(confirmed, declaration=declaration) if differs else confirmed
+    if differs:
+        return replace(confirmed, declaration=declaration)
+    return confirmed
 
 
 def _with_dissent_code(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
@@ -311,7 +335,10 @@ def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answer
             _citations_by_trap(case, chance) if is_by_trap(form.terms) else _citations(case, kinds, chance)
         )
     needs_code = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
-    code = chance.choice(reasons).code if needs_code else answers.reason_code
+    if needs_code:
+        code = chance.choice(reasons).code
+    else:
+        code = answers.reason_code
     return replace(answers, rubrics=rubrics, citations=citations, reason_code=code)
 
 
@@ -319,7 +346,9 @@ def _harm_level(case: Case, key: str, chance: random.Random) -> str:
     """The level of harm of the rubric's trap in this sample, or sometimes a neighbouring level."""
     levels = [level.value for level in case.frozen.form.severities]
     rubric = next((rubric for rubric in case.frozen.form.rubrics if rubric.key == key), None)
-    trap = " ".join(rubric.tags) if rubric is not None and rubric.tags else key
+    trap = key
+    if rubric is not None and rubric.tags:
+        trap = " ".join(rubric.tags)
     index = random.Random(f"{case.lineage}/{trap}/harm").randrange(len(levels))
     index += chance.choice((-1, 1)) if chance.random() < OTHER_HARM else 0
     return levels[min(max(index, 0), len(levels) - 1)]
@@ -339,7 +368,10 @@ def _citations(case: Case, kinds: Iterable[str], chance: random.Random) -> Itera
 def _citations_by_trap(case: Case, chance: random.Random) -> Iterator[Citation]:
     """One source for each trap, mostly of the first level that can show it."""
     for term in case.frozen.form.terms:
-        level = term.levels[0] if chance.random() < 0.5 else chance.choice(term.levels)
+        if chance.random() < 0.5:
+            level = term.levels[0]
+        else:
+            level = chance.choice(term.levels)
         if level in ("search", "case") and (own := _without_source(case, level)):
             yield replace(own, trap=term.code)
             continue
@@ -358,7 +390,9 @@ def _without_source(case: Case, kind: str) -> Citation | None:
     if kind == "search":
         return Citation(kind, "Simulated drug register", "", f"what the trap names {SIGNED}", _read_on(case))
     text = next((passage.text for passage in passages(case.frozen.blocks) if passage.text.strip()), "")
-    return Citation(kind, "Simulated place", "", text.strip()[:60].strip(), _read_on(case)) if text else None
+    if text:
+        return Citation(kind, "Simulated place", "", text.strip()[:60].strip(), _read_on(case))
+    return None
 
 
 def _read_on(case: Case) -> str:
@@ -372,11 +406,16 @@ def _favourable_answer(question: Question, chance: random.Random) -> Answer:
     if not choices:
         return Answer(note=f"{chance.choice(PRAISE)} {SIGNED}")
     # The first choice is the clearest 'yes'; sometimes choose a milder one.
-    chosen = choices[0] if chance.random() < 0.85 else chance.choice(choices)
+    if chance.random() < 0.85:
+        chosen = choices[0]
+    else:
+        chosen = chance.choice(choices)
     has_note = chance.random() < 0.25 or _is_against(chosen)
     if not has_note:
         return Answer(chosen.value, "")
-    remarks = OBJECTIONS if _is_against(chosen) else PRAISE
+    remarks = PRAISE
+    if _is_against(chosen):
+        remarks = OBJECTIONS
     return Answer(chosen.value, f"{chance.choice(remarks)} {SIGNED}")
 
 

@@ -19,13 +19,17 @@ def create_sql(vendor: str, table: str, columns: tuple[str, ...] = ()) -> list[s
     """Statements that protect `table`; with `columns`, only those are protected from UPDATE."""
     message = f"{table} is append-only"
     if vendor == "sqlite":
-        of = f" OF {', '.join(columns)}" if columns else ""
+        of = ""
+        if columns:
+            of = f" OF {', '.join(columns)}"
         return [
             f"CREATE TRIGGER {table}_no_update BEFORE UPDATE{of} ON {table} "
             f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
             f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, '{message}'); END",
         ]
-    of = f" OF {', '.join(columns)}" if columns else ""
+    of = ""
+    if columns:
+        of = f" OF {', '.join(columns)}"
     return [
         f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = 'integrity_constraint_violation'; END $$",

@@ -85,7 +85,9 @@ class User(AbstractUser):
     def _get_session_auth_hash(self, secret: str | None = None) -> str:
         """The hash stored in every session; a session with a different one has ended."""
         password_hash: str = super()._get_session_auth_hash(secret)  # type: ignore[misc]
-        return f"{password_hash}-{self.sessions_ended}" if self.sessions_ended else password_hash
+        if self.sessions_ended:
+            return f"{password_hash}-{self.sessions_ended}"
+        return password_hash
 
     @property
     def specialties(self) -> list[str]:
@@ -102,4 +104,6 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         name = self.get_full_name() or self.username
-        return gettext("%(name)s (simulated)") % {"name": name} if self.simulated else name
+        if self.simulated:
+            return gettext("%(name)s (simulated)") % {"name": name}
+        return name

@@ -26,4 +26,6 @@ class NameField(models.CharField[str, str]):
 
 
 def _normalize_text(value: Any) -> Any:
-    return normalize_username(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return normalize_username(value)
+    return value

@@ -384,7 +384,8 @@ def _lock_user(person_id: int, actor: User | Operator) -> User:
     Raises NotAllowed if the actor, as their account is now, may not change it.
     """
     rows = User.objects.select_for_update(no_key=True).order_by("pk").in_bulk({person_id, actor.pk or person_id})
-    actor = rows[actor.pk] if isinstance(actor, User) else actor
+    if isinstance(actor, User):
+        actor = rows[actor.pk]
     require(actor, Can.OVERSEE)
     if (user := rows.get(person_id)) is None:
         raise User.DoesNotExist

@@ -64,7 +64,9 @@ class LanguagesField(forms.CharField):
         )
 
     def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            return ", ".join(value)
+        return value
 
     def clean(self, value: Any) -> list[str]:
         codes = list(dict.fromkeys(map(language_code, split_list(super().clean(value)))))

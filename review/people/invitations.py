@@ -85,7 +85,9 @@ def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
     tried.
     """
     invitations = []
-    connection = mail.get_connection() if settings.MHB_EMAILS else None
+    connection = None
+    if settings.MHB_EMAILS:
+        connection = mail.get_connection()
     for user in users:
         link, emailed = invitation_link(user, site), False
         if connection is not None and user.email:

@@ -56,7 +56,10 @@ def admit(
             user.set_unusable_password()
             user.save(update_fields=["password"])
             record_person(user, Kind.LINKED, None, provider=person.provider, **accounts.end_access(user))
-        role = (person.role or default) if decides else UserRole(user.role)
+        if decides:
+            role = person.role or default
+        else:
+            role = UserRole(user.role)
         if role is None:
             if user.is_active:
                 accounts.set_active(user.pk, False, actor=OPERATOR, provider=person.provider)
@@ -111,7 +114,9 @@ def _in_plain_letters(name: str) -> str:
     marks = (char for char in normalize("NFKD", name) if not combining(char))
     plain = "".join(marks)
     is_plain = all(char.isascii() or character_name(char, "").startswith("CJK UNIFIED") for char in plain)
-    return plain if is_plain else ""
+    if is_plain:
+        return plain
+    return ""
 
 
 def _shape(username: str) -> str:

@@ -40,7 +40,10 @@ class RosterRefusal:
     reason: str
 
     def __str__(self) -> str:
-        place = _("%(file)s, row %(row)s") % {"file": self.file, "row": self.row} if self.row else self.file
+        if self.row:
+            place = _("%(file)s, row %(row)s") % {"file": self.file, "row": self.row}
+        else:
+            place = self.file
         return f"{place}: {self.reason}"
 
 
@@ -178,7 +181,9 @@ def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str] | csv.Er
     header = [COLUMN_NAMES.get(cell.lower(), cell.lower()) for cell in table.header]
     if "name" not in header:
         reason = _("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS)
-        found = _("Found: %s.") % ", ".join(header) if header else ""
+        found = ""
+        if header:
+            found = _("Found: %s.") % ", ".join(header)
         raise ValidationError(f"{reason} {found}".strip())
     if unknown := [cell or "“”" for cell in header if cell not in COLUMNS]:
         names = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}

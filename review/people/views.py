@@ -70,7 +70,10 @@ def person_new(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE, "GET", "POST", acting=True)
 def people_import(request: HttpRequest) -> HttpResponse:
     """Import the accounts of a file: first a preview, then the accounts and their links."""
-    form = RosterForm(request.POST, request.FILES) if request.method == "POST" else RosterForm()
+    if request.method == "POST":
+        form = RosterForm(request.POST, request.FILES)
+    else:
+        form = RosterForm()
     if not form.is_valid():
         return render(request, "review/people/import.html", {"form": form}, status=422 if form.is_bound else 200)
     parsed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
@@ -142,7 +145,10 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close or reopen an account."""
     active = request.POST.get("active") == "1"
     shown = accounts.set_active(_account(person_id).pk, active, actor=signed_in_account(request))
-    done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
+    if shown.is_active:
+        done = _("%(name)s can sign in again.")
+    else:
+        done = _("%(name)s can no longer sign in.")
     return _done(request, shown, done)
 
 
@@ -197,7 +203,10 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     """Stop or resume assigning new cases to a physician."""
     get_object_or_404(User, pk=person_id)
     shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
-    done = _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
+    if shown.paused_at:
+        done = _("%(name)s is paused and gets no new cases.")
+    else:
+        done = _("%(name)s gets new cases again.")
     return _done(request, shown, done)
 
 

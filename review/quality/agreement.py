@@ -171,7 +171,10 @@ def several_raters(ratings: "ArrayLike", clusters: "Sequence[Any] | Values | Non
     import numpy as np
 
     items = np.asarray(ratings, dtype=float)
-    ids = np.arange(len(items)) if clusters is None else np.asarray(clusters)
+    if clusters is None:
+        ids = np.arange(len(items))
+    else:
+        ids = np.asarray(clusters)
     k, is_rated = items.shape[1], items.any(axis=1)
     items, ids = items[is_rated], ids[is_rated]
     raters = items.sum(axis=1)
@@ -234,7 +237,10 @@ def interval(
     total = times @ counts
     n, clusters = float(total.sum()), float(times[counts.any(axis=1)].sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(figure(total @ units)) if n else float("nan")
+        if n:
+            value = float(figure(total @ units))
+        else:
+            value = float("nan")
     if not np.isfinite(value):
         return AgreementEstimate(None, why=MissingReason.ONE_CATEGORY if n else MissingReason.NOTHING)
     if clusters < max(2, minimum):

@@ -115,6 +115,8 @@ def project(waiting: int, closed: Mapping[date, int], today: date) -> Projection
     calendar_factor = ((today - active[0]).days) / len(active)
 
     def day_at(rate: float) -> date | None:
-        return today + timedelta(days=ceil(waiting / rate * calendar_factor)) if rate else None
+        if rate:
+            return today + timedelta(days=ceil(waiting / rate * calendar_factor))
+        return None
 
     return Projection(waiting, len(active), pace, slow, fast, day_at(pace), day_at(fast), day_at(slow))

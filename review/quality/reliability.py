@@ -253,7 +253,9 @@ def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:
     codes = [answers.get("reason_code", "") for answers in (first, second) if answers["verdict"] == Verdict.REJECT]
-    return [(codes[0], codes[1])] if len(codes) == 2 and all(codes) else []
+    if len(codes) == 2 and all(codes):
+        return [(codes[0], codes[1])]
+    return []
 
 
 # ------------------------------------------------------------------------------------ one physician
@@ -269,7 +271,9 @@ class Share:
     @property
     @shown
     def value(self) -> float | None:
-        return self.part / self.whole if self.whole else None
+        if self.whole:
+            return self.part / self.whole
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,9 @@ def scales_of(form: Mapping[str, Any]) -> dict[str, Scale]:
         if question["kind"] != "text":
             name = question["key"].partition(":")[0]
             answers = tuple(choice["value"] for choice in question["choices"])
-            earlier = [result[name]] if name in result else []
+            earlier = []
+            if name in result:
+                earlier = [result[name]]
             result[name] = merged([*earlier, Scale(answers, len(answers) > 2 and _are_numbers(answers))])
     return result
 

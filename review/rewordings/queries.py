@@ -68,13 +68,20 @@ def reworded_rubrics(rewording: Rewording) -> list[RewordedRubric]:
     primary = visibility.counted_reviews().filter(case=case, role=Role.PRIMARY).get()
     first_answers, second_answers = answers_from_json(primary.answers), answers_from_json(rewording.review.answers)
     before = _rubrics_by_key(consolidation.settled_rubrics(form, [first_answers]))
-    deciding = [second_answers] if policy.secondary_confirms else [first_answers, second_answers]
+    if policy.secondary_confirms:
+        deciding = [second_answers]
+    else:
+        deciding = [first_answers, second_answers]
     after = _rubrics_by_key(consolidation.settled_rubrics(form, deciding))
     reworded = []
     for key in dict.fromkeys([*before, *after]):
         old_rubric, new_rubric = before.get(key), after.get(key)
-        old = old_rubric.criterion if old_rubric else ""
-        new = new_rubric.criterion if new_rubric else ""
+        old = ""
+        if old_rubric:
+            old = old_rubric.criterion
+        new = ""
+        if new_rubric:
+            new = new_rubric.criterion
         rubric = new_rubric or old_rubric
         if rubric is None or " ".join(old.split()) == " ".join(new.split()):
             continue

@@ -79,7 +79,9 @@ def _decide(
     rewording: Rewording, case: Case, consent: Consent, physician: User | None, reason: str = ""
 ) -> RewordingOutcome:
     outcome = RewordingOutcome.objects.create(rewording=rewording, consent=consent, reason=reason, at=timezone.now())
-    data = {"reason": reason} if reason else {}
+    data = {}
+    if reason:
+        data = {"reason": reason}
     record(case, _EVENTS[consent], physician, review=rewording.review_id, **data)
     follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=physician)
     return outcome

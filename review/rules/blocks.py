@@ -90,7 +90,9 @@ def share_table(title: str, columns: tuple[str, ...], counts: Iterable[tuple[str
 
 def format_percent(part: int, whole: int) -> str:
     """'12.5 %'; '–' of nothing."""
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+    if whole:
+        return f"{100 * part / whole:.1f} %"
+    return "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +363,10 @@ class Question:
 
     def chosen(self, value: str) -> tuple[Choice, ...]:
         """The choices that an answer's value refers to."""
-        values = value.split(",") if self.kind == "choices" else [value]
+        if self.kind == "choices":
+            values = value.split(",")
+        else:
+            values = [value]
         return tuple(choice for choice in self.choices if choice.value in values)
 
     def value_of(self, values: Collection[str]) -> str:

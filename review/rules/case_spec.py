@@ -58,7 +58,9 @@ class CaseSpec:
     def in_language(self, language: str) -> "CaseSpec":
         """The case with the wordings that an admin has entered for `language`."""
         wordings = self.form.wordings.get(language)
-        return replace(self, form=_localize_form(self.form, wordings)) if wordings else self
+        if wordings:
+            return replace(self, form=_localize_form(self.form, wordings))
+        return self
 
 
 def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:

@@ -91,7 +91,9 @@ def recognise_kind(reference: str) -> CitationKind | Literal[""]:
         return "book"
     if _SEARCH.match(squeezed):
         return "search"
-    return "guideline" if squeezed else ""
+    if squeezed:
+        return "guideline"
+    return ""
 
 
 def normalise(citation: Citation) -> Citation:
@@ -181,19 +183,27 @@ def _doi(text: str) -> str | None:
     if within := _DOI_WITHIN.search(text):
         text = within[1]
     prefix = _DOI_PREFIX.match(text)
-    bare = text[prefix.end() :] if prefix else text
+    bare = text
+    if prefix:
+        bare = text[prefix.end() :]
     if prefix and prefix.group().lower().startswith("http"):
         bare = unquote(bare.split("?")[0])
     bare = bare.rstrip(".,;").lower()  # punctuation copied from the end of a sentence
-    return bare if _DOI.fullmatch(bare) and bare.isprintable() else None
+    if _DOI.fullmatch(bare) and bare.isprintable():
+        return bare
+    return None
 
 
 def _pmid(text: str) -> str | None:
     if within := _PMID_WITHIN.search(text):
         return within[1]
     prefix = _PMID_PREFIX.match(text)
-    bare = text[prefix.end() :].rstrip("/") if prefix else text
-    return bare if _PMID.fullmatch(bare) else None
+    bare = text
+    if prefix:
+        bare = text[prefix.end() :].rstrip("/")
+    if _PMID.fullmatch(bare):
+        return bare
+    return None
 
 
 def _url(text: str) -> str | None:
@@ -218,7 +228,9 @@ _NORMALISED: dict[str, Callable[[str], str | None]] = {"doi": _doi, "pmid": _pmi
 def _day(text: str) -> date | None:
     try:
         # fromisoformat alone would also accept 20260102 and 2026-W01-5
-        return date.fromisoformat(text.strip()) if _DAY.fullmatch(text.strip()) else None
+        if _DAY.fullmatch(text.strip()):
+            return date.fromisoformat(text.strip())
+        return None
     except ValueError:
         return None
 

@@ -112,7 +112,9 @@ def same_wordings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     wordings: dict[str, str] = {"": "generated"}
     labels = []
     for finding in findings:
-        words = " ".join(str(finding.get("wording", "")).split()) if finding.get("value") == "corrected" else ""
+        words = ""
+        if finding.get("value") == "corrected":
+            words = " ".join(str(finding.get("wording", "")).split())
         number = len(wordings)
         label = wordings.setdefault(words, "corrected" if number == 1 else f"corrected-{number}")
         labels.append(label if finding.get("value") in RETAINED_VALUES else "")
@@ -130,8 +132,14 @@ def signed_answers(form: Form, proposal: Answers, own: Answers) -> Answers:
         else finding
         for key, finding in proposal.rubrics.items()
     }
-    sources = merged_citations([proposal, own]) if proposal.verdict == Verdict.APPROVE else proposal.citations
-    highlights = own.highlights if form.labels else ()
+    if proposal.verdict == Verdict.APPROVE:
+        sources = merged_citations([proposal, own])
+    else:
+        sources = proposal.citations
+    if form.labels:
+        highlights = own.highlights
+    else:
+        highlights = ()
     return replace(
         proposal, rubrics=rubrics, citations=sources, highlights=highlights, change_reason="", declaration=""
     )
@@ -164,7 +172,10 @@ def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answer
 
 def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
     """Whether this is the secondary's last phase, in which changed rubrics have to be declared."""
-    last_phase = Phase.CONFIRM if policy.secondary_confirms else Phase.COMMIT
+    if policy.secondary_confirms:
+        last_phase = Phase.CONFIRM
+    else:
+        last_phase = Phase.COMMIT
     return policy.settle_wording and role is Role.SECONDARY and phase is last_phase
 
 
@@ -191,7 +202,9 @@ def median_level(form: Form, levels: Sequence[str]) -> str:
     """The median level on the form's scale; of the middle two the more severe."""
     scale = [level.value for level in form.severities]
     ranks = sorted(scale.index(level) for level in levels if level in scale)
-    return scale[ranks[len(ranks) // 2]] if ranks else ""
+    if ranks:
+        return scale[ranks[len(ranks) // 2]]
+    return ""
 
 
 def _settle_rubric(
@@ -232,7 +245,9 @@ def rejection_reasons(form: Form, answers: Answers) -> list[str]:
     asked = without_unasked(form, answers).questions
     for question in form.questions:
         # A text that is asked only with a certain answer belongs to it, such as the right one.
-        text = asked[question.key].note.strip() if question.key in asked else ""
+        text = ""
+        if question.key in asked:
+            text = asked[question.key].note.strip()
         if question.kind == "text" and question.when and text:
             reasons.append(f"{question.label}: {text}")
     reasons += [
@@ -264,7 +279,9 @@ def _coded_reason(form: Form, answers: Answers) -> Reason | None:
 
 def with_verdict(form: Form, answers: Answers) -> Answers:
     """`answers`, counted as an approval if the form asks for no verdict."""
-    return answers if form.asks_verdict else replace(answers, verdict=Verdict.APPROVE)
+    if form.asks_verdict:
+        return answers
+    return replace(answers, verdict=Verdict.APPROVE)
 
 
 def answers_decision(form: Form, answers: Answers) -> str:

@@ -51,13 +51,17 @@ class TurnPair:
             return "added"
         if self.after is None:
             return "removed"
-        return "same" if _same_text(self.before, self.after) else "edited"
+        if _same_text(self.before, self.after):
+            return "same"
+        return "edited"
 
 
 def diff_words(before: str, after: str) -> tuple[Span, ...]:
     """The word-level differences between two texts. None begins inside a character."""
     if before == after:
-        return (Span("equal", before),) if before else ()
+        if before:
+            return (Span("equal", before),)
+        return ()
     olds, news = words(before), words(after)
     edits = [_Edit(0, 0, 0)]
     i = j = 0
@@ -174,7 +178,9 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # for the tails before[i:], after[j:]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):
-            matched = gain[i][j] + best[i + 1][j + 1] if gain[i][j] else 0.0
+            matched = 0.0
+            if gain[i][j]:
+                matched = gain[i][j] + best[i + 1][j + 1]
             best[i][j] = max(matched, best[i + 1][j], best[i][j + 1])
     pairs = []
     i = j = 0
@@ -212,4 +218,6 @@ def _similarity(old: _TurnFeatures, new: _TurnFeatures) -> float:
     if old.text == new.text:
         return 1.0
     share = 2 * (old.word_pairs & new.word_pairs).total() / (old.word_pairs.total() + new.word_pairs.total())
-    return share if share >= _MIN_SIMILARITY else 0.0
+    if share >= _MIN_SIMILARITY:
+        return share
+    return 0.0

@@ -62,7 +62,9 @@ def may_read(actor: object, can: Can) -> bool:
 
 def may_request(actor: object, can: Can, method: str | None) -> bool:
     """Whether `actor` may send a request by this HTTP method where `can` is needed."""
-    return may_read(actor, can) if method in ("GET", "HEAD") else allowed(actor, can)
+    if method in ("GET", "HEAD"):
+        return may_read(actor, can)
+    return allowed(actor, can)
 
 
 def require(actor: object, *cans: Can, reading: bool = False) -> None:

@@ -250,10 +250,15 @@ def _trap_evidence_problems(form: Form, answers: Answers) -> list[Problem]:
         answer = asked.get(question.key)
         if answer is None or not any(choice.evidence for choice in question.chosen(answer.value)):
             continue
-        traps = [question.key.partition(":")[2]] if question.about else [term.code for term in form.terms]
+        if question.about:
+            traps = [question.key.partition(":")[2]]
+        else:
+            traps = [term.code for term in form.terms]
         if missing := [trap for trap in traps if trap in unproved]:
             code: Literal["evidence-unfit", "evidence-missing"]
-            code = "evidence-unfit" if cited.issuperset(missing) else "evidence-missing"
+            code = "evidence-missing"
+            if cited.issuperset(missing):
+                code = "evidence-unfit"
             result.append(Problem(f"question.{question.key}", code))
     return result
 
@@ -319,7 +324,9 @@ def without_unasked(form: Form, answers: Answers) -> Answers:
         if not is_asked(question, answers):
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
             answers = replace(answers, questions=rest)
-    return answers if _condition_holds(form.rubrics_when, answers) else replace(answers, rubrics={}, added=())
+    if _condition_holds(form.rubrics_when, answers):
+        return answers
+    return replace(answers, rubrics={}, added=())
 
 
 def chosen_choices(form: Form, answers: Answers) -> list[Choice]:
@@ -350,7 +357,10 @@ def question_problems(form: Form, answers: Answers) -> list[Problem]:
 
 def _rubric_problems(form: Form, answers: Answers) -> list[Problem]:
     result: list[Problem] = []
-    values = RUBRIC_VALUES if form.rubrics_editable else tuple(value for value in RUBRIC_VALUES if value != "removed")
+    if form.rubrics_editable:
+        values = RUBRIC_VALUES
+    else:
+        values = tuple(value for value in RUBRIC_VALUES if value != "removed")
     for rubric in form.rubrics:
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         field_name = f"rubric.{rubric.key}"
@@ -370,7 +380,9 @@ def _rubric_problems(form: Form, answers: Answers) -> list[Problem]:
 
 def _addition_problems(form: Form, answers: Answers) -> list[Problem]:
     if not form.rubrics_editable:
-        return [Problem("added", "unknown-field")] if answers.added else []
+        if answers.added:
+            return [Problem("added", "unknown-field")]
+        return []
     result: list[Problem] = []
     wordings = {folded(wording) for wording in retained_wordings(form, answers).values()}
     for number, added in enumerate(answers.added, 1):
@@ -420,7 +432,9 @@ def folded(text: str) -> str:
 
 def finding_decision(finding: RubricAnswer) -> tuple[str, str, str]:
     """The decisive parts of a finding: (value, corrected wording, harm of a kept rubric)."""
-    wording = finding.wording.strip() if finding.value == "corrected" else ""
+    wording = ""
+    if finding.value == "corrected":
+        wording = finding.wording.strip()
     return finding.value, wording, finding.severity if finding.value in RETAINED_VALUES else ""
 
 

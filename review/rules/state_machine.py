@@ -42,7 +42,9 @@ class Role(StrEnum):
 
     @property
     def stage(self) -> State:
-        return State.ADJUDICATION if self in ADJUDICATORS else State(self.value)
+        if self in ADJUDICATORS:
+            return State.ADJUDICATION
+        return State(self.value)
 
 
 ADJUDICATORS = (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)
@@ -99,7 +101,9 @@ NOT_SAMPLED = "not-sampled"
 
 def shown_status(status: str, ground: str) -> str:
     """The status as displayed: an unreviewed case is not called approved."""
-    return NOT_SAMPLED if ground == Ground.UNREVIEWED else status
+    if ground == Ground.UNREVIEWED:
+        return NOT_SAMPLED
+    return status
 
 
 @dataclass(frozen=True, slots=True)

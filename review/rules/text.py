@@ -31,7 +31,9 @@ def whole_number(text: str, digits: int = 18) -> int | None:
 
     A primary key has at most 18, and `int` refuses thousands of them.
     """
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
+    if text.isascii() and text.isdecimal() and len(text) <= digits:
+        return int(text)
+    return None
 
 
 # Letters, digits, punctuation and symbols, but for those that are drawn as nothing.

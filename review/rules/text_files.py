@@ -111,7 +111,10 @@ def _eight_bit(file: BinaryIO, limit: int | None) -> str:
     decoder = codecs.getincrementaldecoder("utf-8")()
     left = limit
     while chunk := file.read(_CHUNK if left is None else min(_CHUNK, left)):
-        left = None if left is None else left - len(chunk)
+        if left is None:
+            left = None
+        else:
+            left = left - len(chunk)
         try:
             if not decoder.decode(chunk).isascii():
                 return "utf-8"
@@ -125,7 +128,9 @@ def _eight_bit(file: BinaryIO, limit: int | None) -> str:
         return "utf-8"  # with some damage
     if _decodes(chunk, "gb18030") and _is_chinese(chunk.decode("gb18030", "ignore")):
         return "gb18030"
-    return "cp1252" if not _RUN.search(_WESTERN.sub(b"", chunk)) else "utf-8"
+    if not _RUN.search(_WESTERN.sub(b"", chunk)):
+        return "cp1252"
+    return "utf-8"
 
 
 def _is_chinese(text: str) -> bool:
@@ -253,7 +258,9 @@ class Endless(csv.Error):
 
 def yes_or_no(value: Any) -> bool | None:
     """A boolean, however a table writes it; None for an empty cell."""
-    word = value.strip().casefold() if isinstance(value, str) else value
+    word = value
+    if isinstance(value, str):
+        word = value.strip().casefold()
     for answer, words in ((True, (1, "true", "1", "yes")), (False, (0, "false", "0", "no")), (None, (None, ""))):
         if word in words:
             return answer
@@ -304,7 +311,10 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._lines)
+        if self._again:
+            line = self._again.popleft()
+        else:
+            line = next(self._lines)
         self._taken.append(line)
         self.size += MAX_RECORD + 1 if line is None else len(line)
         if line is None or self.size > MAX_RECORD:

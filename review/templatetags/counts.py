@@ -16,4 +16,6 @@ class GroupedNumber(int):
 @register.filter
 def grouped(value: object) -> object:
     """An integer with thousands separators ("1,234"); anything else is returned unchanged."""
-    return GroupedNumber(value) if isinstance(value, int) else value
+    if isinstance(value, int):
+        return GroupedNumber(value)
+    return value

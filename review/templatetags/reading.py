@@ -37,8 +37,12 @@ def written_in(language: str, text: object = None) -> SafeString:
 @lru_cache
 def _attributes(language: str, *, rtl: bool) -> SafeString:
     # A browser's translation would change words that are judged, quoted and highlighted.
-    of_language = format_html(' lang="{}"', language) if language else ""
-    direction = "rtl" if rtl else "auto"
+    of_language = ""
+    if language:
+        of_language = format_html(' lang="{}"', language)
+    direction = "auto"
+    if rtl:
+        direction = "rtl"
     return format_html('{} dir="{}" translate="no"', of_language, direction)
 
 
@@ -51,14 +55,19 @@ def is_right_to_left(text: str) -> bool:
 def doses(text: object) -> SafeString:
     """`{{ text|doses }}`: a text of a case, in which every dose reads in its own direction."""
     plain = str(text)
-    return isolated_doses(plain) if is_right_to_left(plain) else conditional_escape(plain)
+    if is_right_to_left(plain):
+        return isolated_doses(plain)
+    return conditional_escape(plain)
 
 
 @register.filter
 def finds(text: object, searched: str) -> SafeString:
     """`{{ answer|finds:words }}`: like `doses`, with the words of a search marked."""
     words = sorted((re.escape(word) for word in searched.split()), key=len, reverse=True)
-    parts = re.split(f"({'|'.join(words)})", str(text), flags=re.IGNORECASE) if words else [text]
+    if words:
+        parts = re.split(f"({'|'.join(words)})", str(text), flags=re.IGNORECASE)
+    else:
+        parts = [text]
     pieces = (format_html("<mark>{}</mark>", part) if n % 2 else doses(part) for n, part in enumerate(parts))
     return format_html_join("", "{}", ((piece,) for piece in pieces))
 
@@ -66,7 +75,9 @@ def finds(text: object, searched: str) -> SafeString:
 @register.filter
 def isolated(text: object) -> SafeString:
     """`{{ case.title|isolated }}`: a text of a case among words of the page."""
-    return format_html("<bdi>{}</bdi>", doses(text)) if is_right_to_left(str(text)) else conditional_escape(str(text))
+    if is_right_to_left(str(text)):
+        return format_html("<bdi>{}</bdi>", doses(text))
+    return conditional_escape(str(text))
 
 
 def isolated_doses(text: str) -> SafeString:

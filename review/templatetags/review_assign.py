@@ -27,7 +27,9 @@ _FIELDS: dict[str, Promise] = {
 @register.filter
 def claim_reason(assignment: Assignment) -> str:
     """Why the holder was assigned the case, in one line in the reader's language."""
-    return _(assignment.reason) % {"version": assignment.case.version} if assignment.reason else ""
+    if assignment.reason:
+        return _(assignment.reason) % {"version": assignment.case.version}
+    return ""
 
 
 @register.filter
@@ -35,7 +37,9 @@ def declined(reason: str) -> str:
     """The label of a reason for declining, or of reviews that were set aside."""
     if reason == SET_ASIDE:
         return _("set aside")
-    return str(Declined.Reason(reason).label) if reason in Declined.Reason.values else reason
+    if reason in Declined.Reason.values:
+        return str(Declined.Reason(reason).label)
+    return reason
 
 
 @register.filter

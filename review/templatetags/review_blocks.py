@@ -110,7 +110,10 @@ def _row_runs(diff: Diff, view: "_BlockView") -> list[tuple[bool, list[DiffRow]]
         after += pair.after is not None
         located = []
         for note in notes.get(after, ()) if pair.after is not None else ():
-            card = f"trap-{note.number}" if view.asked else f"trap-{view.number}-{after}-{note.number}"
+            if view.asked:
+                card = f"trap-{note.number}"
+            else:
+                card = f"trap-{view.number}-{after}-{note.number}"
             located.append(replace(note, at=_place(pair.spans, note)[0], card=card))
         is_bait = pair.after is not None and after == len(diff.after)
         rows.append(DiffRow(pair, before, after, tuple(located), view.bait if is_bait else ""))
@@ -126,7 +129,9 @@ def _bait(text: Block, among: Sequence[Block]) -> str:
     if not isinstance(text, Text) or text.tone != "question":
         return ""
     last_turns = [block.after[-1].text for block in among if isinstance(block, Diff) and block.after]
-    return text.title if text.text in last_turns else ""
+    if text.text in last_turns:
+        return text.title
+    return ""
 
 
 def _without_quotes(traps: Table, among: Sequence[Block]) -> Table:
@@ -190,7 +195,9 @@ def show_block(
         signed = ((picture, picture_token(reader, picture.sha256)) for picture in block.pictures)
         pictures = [(picture, f"{reverse('image', args=[picture.sha256])}?seen={token}") for picture, token in signed]
         return _render(block_view, marks or {}, pictures)
-    return _render(block_view, marks) if marks else _cached_block(block_view, get_language())
+    if marks:
+        return _render(block_view, marks)
+    return _cached_block(block_view, get_language())
 
 
 class _BlockView(NamedTuple):
@@ -220,7 +227,9 @@ def _with_traps(text: str, notes: Iterable[TrapNote], marks: Marks, key: str) ->
         for (start, end), number in places
         if start < end
     ]
-    return {**marks, key: [*marks.get(key, ()), *traps]} if traps else marks
+    if traps:
+        return {**marks, key: [*marks.get(key, ()), *traps]}
+    return marks
 
 
 @lru_cache(maxsize=200)  # about 20 KB each
@@ -245,7 +254,9 @@ def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, st
 def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
     """`{% marked_text turn.text marks "1.2" "source" %}`: a (source) text with its highlights."""
     text_marks = marks.get(f"{key}.source" if side else key, ())
-    return _pieces_html(pieces([Span("equal", text)], text_marks)) if text_marks else doses(text)
+    if text_marks:
+        return _pieces_html(pieces([Span("equal", text)], text_marks))
+    return doses(text)
 
 
 @register.simple_tag
@@ -285,11 +296,13 @@ def _piece_html(piece: Piece, cards: Mapping[int, str], escape: Callable[[str], 
     for own, layer in piece.layers() if piece.marks else ():
         classes = " ".join(["mark", *(f"mark--{mark.style}" for mark in layer)])
         ending = ", ".join(dict.fromkeys(str(mark) for mark in layer if mark.end == piece.at + len(piece.text)))
-        name = format_html(' data-name="{}"', ending) if ending else ""
+        name = ""
+        if ending:
+            name = format_html(' data-name="{}"', ending)
         title = ", ".join(dict.fromkeys(map(str, layer)))
-        element = (
-            '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
-        )
+        element = '<mark class="{}" title="{}"{}>{}</mark>'
+        if own:
+            element = '<mark class="{}" title="{}"{} data-own>{}</mark>'
         text = format_html(element, classes, title, name, text)
     yield text
 
@@ -381,7 +394,9 @@ def in_words(text: str) -> str:
 def requested_change(reason: str) -> str:
     """Why an earlier version was rejected, with the question's or reason's label translated."""
     label, separator, text = reason.partition(": ")
-    return with_label(translate(label), text) if separator else reason
+    if separator:
+        return with_label(translate(label), text)
+    return reason
 
 
 @register.filter(name="task_label")
@@ -393,7 +408,9 @@ def name_of_task(task: str) -> str:
 @register.filter
 def side(speaker: str) -> str:
     """'assistant' for a speaker who answers, 'patient' for one who asks."""
-    return "assistant" if speaker.casefold() in _ANSWERING_SPEAKERS else "patient"
+    if speaker.casefold() in _ANSWERING_SPEAKERS:
+        return "assistant"
+    return "patient"
 
 
 def _label_of(words: Mapping[str, Promise], value: str) -> Promise | str:

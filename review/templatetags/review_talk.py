@@ -59,6 +59,8 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
         return [{"remark": remark, "author": str(remark.author)} for remark in remarks]
     shown = []
     for remark in remarks:
-        others = "admin" if remark.author.role == "admin" else "physician"
+        others = "physician"
+        if remark.author.role == "admin":
+            others = "admin"
         shown.append({"remark": remark, "author": AUTHORS[names.get(remark.author_id, others)]})
     return shown

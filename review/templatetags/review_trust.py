@@ -56,7 +56,9 @@ def interval_mark(estimate: AgreementEstimate) -> dict[str, object]:
 @register.filter
 def percent(share: Share) -> float | None:
     """A share as a percentage (0 to 100); None if the whole is 0."""
-    return None if share.value is None else 100 * share.value
+    if share.value is None:
+        return None
+    return 100 * share.value
 
 
 @register.filter

@@ -111,8 +111,12 @@ class ReviewTurn:
         if not self.is_revealed:
             return Moment.FIRST_LOOK
         if self.is_vote:
-            return Moment.SECOND_VOTE if self.phase is Phase.DISCUSS else Moment.VOTE
-        return Moment.CONFIRM if self.phase is Phase.CONFIRM else Moment.BLIND
+            if self.phase is Phase.DISCUSS:
+                return Moment.SECOND_VOTE
+            return Moment.VOTE
+        if self.phase is Phase.CONFIRM:
+            return Moment.CONFIRM
+        return Moment.BLIND
 
     @cached_property
     def is_revealed(self) -> bool:
@@ -179,12 +183,16 @@ class ReviewTurn:
     def review_by(self, role: Role) -> Answers | None:
         """The last readable answers of this role."""
         last = next((review for review in reversed(self.reviews) if review.role == role), None)
-        return answers_from_json(last.answers) if last else None
+        if last:
+            return answers_from_json(last.answers)
+        return None
 
     @cached_property
     def objection(self) -> RewordingOutcome | None:
         """For adjudicators: the first reviewer's objection to the second's wording, if readable."""
-        return objection_among(self.reviews) if self.is_vote else None
+        if self.is_vote:
+            return objection_among(self.reviews)
+        return None
 
     # ------------------------------------------------------------------------------- what is asked
 
@@ -213,12 +221,16 @@ class ReviewTurn:
     def submitted(self) -> Answers | None:
         """What the physician submitted last, where a confirmation and a second vote start."""
         own = [review for review in self.reviews if review.physician_id == self.physician.pk]
-        return answers_from_json(own[-1].answers) if own else None
+        if own:
+            return answers_from_json(own[-1].answers)
+        return None
 
     @property
     def rejected_before(self) -> bool:
         """Whether the physician sees that the first reviewer rejected: to approve is to dissent."""
-        primary = self.review_by(Role.PRIMARY) if self.moment is Moment.CONFIRM else None
+        primary = None
+        if self.moment is Moment.CONFIRM:
+            primary = self.review_by(Role.PRIMARY)
         return primary is not None and primary.verdict == Verdict.REJECT
 
     @cached_property
@@ -232,7 +244,9 @@ class ReviewTurn:
 
         Where that reviewer's answers are hidden: other rubrics than were generated.
         """
-        primary = self.review_by(Role.PRIMARY) if self.moment is Moment.CONFIRM else None
+        primary = None
+        if self.moment is Moment.CONFIRM:
+            primary = self.review_by(Role.PRIMARY)
         return consolidation.changes_rubrics(self.case.frozen.form, answers, primary)
 
     def changes_committed(self, answers: Answers) -> bool:
@@ -244,7 +258,9 @@ class ReviewTurn:
     @cached_property
     def common_answers(self) -> Answers | None:
         """The answers on which both reviewers agree, filled in for an adjudicator's first vote."""
-        last = {review.role: review for review in self.reviews} if self.moment is Moment.VOTE else {}
+        last = {}
+        if self.moment is Moment.VOTE:
+            last = {review.role: review for review in self.reviews}
         if len(last) < 2:
             return None
         return common_ground.common_answers(self.shows.form, [answers_from_json(one.answers) for one in last.values()])
@@ -361,7 +377,9 @@ def turn_of(physician: User, assignment_id: int, *, own: bool = True) -> ReviewT
 def turn_in(physician: User, case: Case) -> ReviewTurn | None:
     """The physician's turn in a case; None if they have no role in it."""
     turns = turns_in(physician, {case.pk: case})
-    return turns[0] if turns else None
+    if turns:
+        return turns[0]
+    return None
 
 
 def turns_in(physician: User, cases: Mapping[int, Case]) -> list[ReviewTurn]:
@@ -404,7 +422,9 @@ def readable_reviews(user: User, case: Case) -> Sequence[Review]:
     if may_read(user, Can.OVERSEE):
         return list(counted_reviews().filter(case=case).select_related("physician", "guideline").order_by("id"))
     turn = turn_in(user, case)
-    return turn.reviews if turn else []
+    if turn:
+        return turn.reviews
+    return []
 
 
 def objection_among(reviews: Collection[Review]) -> RewordingOutcome | None:

@@ -118,8 +118,14 @@ class Rows:
             self.twins = build_frame(
                 self.run["endpoints"], keys, self.plan.outcomes, replace(tables, samples=twins.drop("arm"))
             )
-        self.fixed = self._read_policies(keys, tables) if self.run.get("policies") else None
-        self.votes = self._read_votes() if self.run["panel"] else pl.DataFrame()
+        if self.run.get("policies"):
+            self.fixed = self._read_policies(keys, tables)
+        else:
+            self.fixed = None
+        if self.run["panel"]:
+            self.votes = self._read_votes()
+        else:
+            self.votes = pl.DataFrame()
         self.again = self._read_again()
 
     def _read(self, name: str, **columns: Any) -> pl.DataFrame:
@@ -131,7 +137,10 @@ class Rows:
 
     def _refuse(self, name: str, rows: pl.DataFrame, key: Iterable[str], reason: str, by: str = "") -> None:
         for row in rows.select(*key).iter_rows():
-            place = f"{spelled(row[:-1])} by {row[-1]}" if by else spelled(row)
+            if by:
+                place = f"{spelled(row[:-1])} by {row[-1]}"
+            else:
+                place = spelled(row)
             self.faults.append(f"{name}: {place}: {reason}")
 
     def _read_samples(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -147,7 +156,9 @@ class Rows:
                 (number, sample["sample"], sample["task"], cluster, is_control, is_held_out, withdrawn, sample["arm"])
             )
             for rubric in sample["rubrics"]:
-                of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
+                of_key = {}
+                if rubric["key"] in counted_keys:
+                    of_key = {RUBRIC: [rubric["key"]]}
                 for name, values in {**rubric["facets"], **of_key}.items():
                     members += [(name, value, len(rubrics)) for value in values]
                 rubrics.append((len(rubrics), number, sample["sample"], rubric["key"]))
@@ -289,7 +300,10 @@ class Rows:
         cast = [by_judge[judge] for judge in self.judges if judge in by_judge]
         initial = panel.INITIAL_JUDGES
         is_settled = rule == panel.Rule.ESCALATION and len(cast) >= initial and not panel.is_disputed(cast)
-        expected = initial if is_settled else len(self.judges)
+        if is_settled:
+            expected = initial
+        else:
+            expected = len(self.judges)
         left_out, each = self.run.get("judges_left_out", ()), self.run["settings"]["judgments"]
         if self.run["origin"] == IMPORTED:  # elsewhere, a judge may have judged only a part
             expected = len(cast) or 1
@@ -315,12 +329,19 @@ class Rows:
     @cached_property
     def judged(self) -> Counter[str]:
         """Verdicts asked of a judge, or votes of a panel, by error; '': those that were read."""
-        rows = self.cast if self.run["panel"] else self.judgments
+        if self.run["panel"]:
+            rows = self.cast
+        else:
+            rows = self.judgments
         asked = pl.col("status").is_in([DONE, FAILED]) & ~pl.col("error").is_in([NO_RESPONSE, NOT_JUDGED])
         is_launched = self.run["judge"] and self.run["origin"] != IMPORTED
-        return Counter(rows.filter(asked)["error"].to_list()) if is_launched else Counter()
+        if is_launched:
+            return Counter(rows.filter(asked)["error"].to_list())
+        return Counter()
 
     @property
     def judges(self) -> list[str]:
         """The judges of the run, in the order of the panel."""
-        return [self.run["judge"], *self.run["further_judges"]] if self.run["judge"] else []
+        if self.run["judge"]:
+            return [self.run["judge"], *self.run["further_judges"]]
+        return []

@@ -82,7 +82,9 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
 def _repeats(rows: Rows) -> dict[str, Any]:
     settings, has_panel = rows.run["settings"], bool(rows.run["panel"])
     is_split = settings["answers"] > 1 or has_panel
-    votes = rows.votes if has_panel else None
+    votes = None
+    if has_panel:
+        votes = rows.votes
     models = variances(rows.frame.current, rows.protocol, votes) if is_split else ()
     return values.repeats(settings["answers"], settings["judgments"], models)
 

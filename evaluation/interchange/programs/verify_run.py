@@ -127,4 +127,6 @@ def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
     output += [other] if other else []
     output.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {result['checked']} numbers agree.")
     sys.stdout.write("\n".join(output) + "\n")
-    return 1 if faults else 0
+    if faults:
+        return 1
+    return 0

@@ -126,7 +126,10 @@ def labels(
     names, weights, first, second = list[str](), list[float](), list[float](), list[float]()
     for response, rubric in judged.keys(judged.rows):
         verdict = by_physicians.get((response, rubric))
-        answers = (_as_float(verdict.first), _as_float(verdict.second)) if verdict else (np.nan, np.nan)
+        if verdict:
+            answers = (_as_float(verdict.first), _as_float(verdict.second))
+        else:
+            answers = (np.nan, np.nan)
         both = not np.isnan(answers).any()
         names.append(keys[rubric])
         weights.append(verdict.weight if verdict else 1.0)
@@ -156,7 +159,10 @@ def models_and_pairs(
             weights[row] = verdict.weight
     hits = frame.has(frozenset(judged.rate.hits))
     hit = frame.rows.select(hits.alias("hit"))["hit"].to_numpy()
-    true_hit = truth if judged.protocol.is_lower_better(judged.rate) else 1 - truth
+    if judged.protocol.is_lower_better(judged.rate):
+        true_hit = truth
+    else:
+        true_hit = 1 - truth
 
     def checked(rows: Ints) -> CheckedVerdicts:
         settled = _with_settled(hit[rows], true_hit[rows], weights[rows], checkable[rows])
@@ -169,7 +175,10 @@ def models_and_pairs(
         return rate_interval(*totals, minimum=minimum), corrected
 
     def quality(rows: Ints, reference: Floats, rated: Floats | None = None) -> JudgeQuality:
-        other = None if rated is None else rated[rows]
+        if rated is None:
+            other = None
+        else:
+            other = rated[rows]
         drawn = two_phase_table(judged.clusters[rows], judged.failed[rows], reference[rows], other, weights[rows])
         return judge_quality(drawn, minimum=minimum)
 
@@ -230,4 +239,6 @@ def _with_settled(
 
 def _as_float(answer: str) -> float:
     """1 if the criterion failed, 0 if it was met, NaN if the answer decides neither."""
-    return float(FAILED_BY_ANSWER[answer]) if answer in FAILED_BY_ANSWER else float("nan")
+    if answer in FAILED_BY_ANSWER:
+        return float(FAILED_BY_ANSWER[answer])
+    return float("nan")

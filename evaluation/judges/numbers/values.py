@@ -31,7 +31,9 @@ def preference(result: SelfPreference, tested: Iterable[Member], judged: Counts)
 
     `judged`: (failed, judged) of each model.
     """
-    rates = rates_by_family(tested, judged) if result.kin else {}
+    rates = {}
+    if result.kin:
+        rates = rates_by_family(tested, judged)
     return {
         "kin": [asdict(kin) for kin in result.kin],
         "rates": [
@@ -60,4 +62,6 @@ def _with_rates(item: Any) -> Any:
         return shown_values(item)
     if isinstance(item, tuple):
         return [_with_rates(each) for each in item]
-    return {each.name: _with_rates(getattr(item, each.name)) for each in fields(item)} if is_dataclass(item) else item
+    if is_dataclass(item):
+        return {each.name: _with_rates(getattr(item, each.name)) for each in fields(item)}
+    return item

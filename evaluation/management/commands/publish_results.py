@@ -37,7 +37,10 @@ class Command(StepCommand):
         release = releases_queries.release(options["release"])
         address = reverse("public-release-version", args=[release.name, release.version])
         if options["run"] is None and options["model"] is None:
-            change = services.withdraw if options["withdraw"] else services.publish
+            if options["withdraw"]:
+                change = services.withdraw
+            else:
+                change = services.publish
             change(release, actor=OPERATOR)
             return {"release": str(release), "public": None if options["withdraw"] else address}
         if None in (options["run"], options["model"]):

@@ -29,14 +29,18 @@ def runs_to_warm() -> list[int]:
     """The ids of large finished runs that no worker has computed or is computing."""
     finished = Run.objects.filter(status=Run.Status.FINISHED, finished_at__isnull=False, rubrics_total__gte=LARGE_RUN)
     keys = {_key(run): run.pk for run in finished.order_by("-finished_at")[:SWEEP_LIMIT]}
-    known = cache.get_many(keys) if keys else {}
+    known = {}
+    if keys:
+        known = cache.get_many(keys)
     return [pk for key, pk in keys.items() if key not in known]
 
 
 def warm(pk: int) -> None:
     """Compute and cache what the pages of a run show, if it is in `runs_to_warm`."""
     run = Run.objects.select_related("release", "judge").filter(pk=pk, rubrics_total__gte=LARGE_RUN).first()
-    key = _key(run) if run else ""
+    key = ""
+    if run:
+        key = _key(run)
     if run is None or not key or not cache.add(key, False, RETRY_AFTER):
         return
     registrations.load()

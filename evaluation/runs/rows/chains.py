@@ -48,7 +48,9 @@ def question(protocol: Protocol, row: Response, seed: int, model: str, earlier: 
     ask = queries.question(protocol, row.sample, seed, row.variant, model)
     if not ask.after or protocol.ask_on is None:
         return ask
-    return None if earlier is None else protocol.ask_on(queries.sample_value(row.sample), ask, earlier)
+    if earlier is None:
+        return None
+    return protocol.ask_on(queries.sample_value(row.sample), ask, earlier)
 
 
 def chained_questions(protocol: Protocol, rows: Sequence[Response], seed: int) -> dict[int, Ask | None]:

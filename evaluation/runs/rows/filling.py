@@ -66,7 +66,9 @@ def fill(run: Run) -> bool:
     chunk = list(samples[: max(1, CHUNK // (len(current) * run.answers_each))])
     with computing_for(run):
         asks = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
-    end = chunk[-1].position + 1 if chunk else stop
+    end = stop
+    if chunk:
+        end = chunk[-1].position + 1
     is_last = end is None or not samples.filter(position__gte=end).exists()
     with transaction.atomic():
         # The lock keeps two workers from creating the same responses.

@@ -34,12 +34,16 @@ def responses_to_take(run: Run) -> QuerySet[Response]:
     """The queue of responses, without those that wait for an earlier answer."""
     queue = Response.objects.filter(run=run).order_by("pk")
     chained = registry.protocol(run.release.benchmark).ask_on is not None
-    return queue.filter(READY) if chained else queue
+    if chained:
+        return queue.filter(READY)
+    return queue
 
 
 def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     """The rows that a lane may take: those whose request need not go into a provider batch."""
-    return rows if run.transport == Run.Transport.LIVE else rows.filter(_is_for_lanes(rows.model))
+    if run.transport == Run.Transport.LIVE:
+        return rows
+    return rows.filter(_is_for_lanes(rows.model))
 
 
 def _is_for_lanes(model: type[Response] | type[Judgment]) -> Q:
@@ -48,7 +52,9 @@ def _is_for_lanes(model: type[Response] | type[Judgment]) -> Q:
 
 def _offers(model: type[Response] | type[Judgment]) -> str:
     """The lookup of whether the endpoint that a row asks offers batches."""
-    return "run__judge__batches" if model is Judgment else "endpoint__batches"
+    if model is Judgment:
+        return "run__judge__batches"
+    return "endpoint__batches"
 
 
 def concurrent_runs(run: Run) -> list[int]:
@@ -64,7 +70,10 @@ def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     ignores cached replies waits for no other. The rows in flight are few, so they are read first: a
     join with the queue would make the database sort the whole queue each time.
     """
-    others = [] if run.fresh else concurrent_runs(run)
+    if run.fresh:
+        others = []
+    else:
+        others = concurrent_runs(run)
     if not others:
         return rows
     model = rows.model
@@ -137,7 +146,10 @@ def _waits_for_others(run: Run) -> bool:
     if run.fresh or not concurrent_runs(run):
         return False
     queued = {"run": run, "status": Status.QUEUED}
-    judging_rows: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
+    if run.panel:
+        judging_rows: QuerySet[Any] = Vote.objects.filter(**queued)
+    else:
+        judging_rows = Judgment.objects.filter(**queued)
     queues: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judging_rows]
     if PolicyAnswer.objects.filter(**queued).exists():
         return False

@@ -78,11 +78,15 @@ def rubrics_of(samples: Iterable[int]) -> dict[int, list[tuple[int, Rubric]]]:
 
 
 def _compose(protocol: Protocol, sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:
-    return text if protocol.composed is None else protocol.composed(sample, variant, text, earlier)
+    if protocol.composed is None:
+        return text
+    return protocol.composed(sample, variant, text, earlier)
 
 
 def _ask_on(protocol: Protocol, sample: Sample, ask: Ask, earlier: Mapping[str, str]) -> Ask | None:
-    return ask if protocol.ask_on is None else protocol.ask_on(sample, ask, earlier)
+    if protocol.ask_on is None:
+        return ask
+    return protocol.ask_on(sample, ask, earlier)
 
 
 def _read(
@@ -98,8 +102,13 @@ def _read(
     readings = {}
     for pk, rubric in rubrics:
         if protocol.rubric_applies(rubric.key, variant):
-            decision = None if protocol.read is None else protocol.read(sample, rubric, variant, about, text)
-            verdict = decision.verdict if decision else ""
+            if protocol.read is None:
+                decision = None
+            else:
+                decision = protocol.read(sample, rubric, variant, about, text)
+            verdict = ""
+            if decision:
+                verdict = decision.verdict
             scores = {} if protocol.score is None else protocol.score(sample, rubric, variant, about, text, verdict)
             readings[pk] = ResponseReading(decision, _in_range(protocol, scores))
     return readings

@@ -61,7 +61,9 @@ def is_cached(key: str) -> bool:
 
 def cached(key: str, compute: Callable[[], T]) -> T:
     """The cached value of `key`, computed and cached if absent; without a key, only computed."""
-    entry = cache.get(key) if key else None
+    entry = None
+    if key:
+        entry = cache.get(key)
     if entry is None:
         entry = (compute(),)  # a tuple, since the value may be None
         if key:
@@ -98,4 +100,6 @@ def _plain(value: Any) -> Any:
     """The value in a form that JSON can encode, the same in every process."""
     if isinstance(value, frozenset):
         return sorted(value)
-    return {field.name: getattr(value, field.name) for field in fields(value)} if is_dataclass(value) else str(value)
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)

@@ -36,7 +36,9 @@ class Panel:
 
     def first(self) -> tuple[int, ...]:
         """The judges that vote on every criterion."""
-        return self.asked()[: panel.INITIAL_JUDGES] if self.rule == Rule.ESCALATION else self.asked()
+        if self.rule == Rule.ESCALATION:
+            return self.asked()[: panel.INITIAL_JUDGES]
+        return self.asked()
 
     def new_votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
         """New, unsaved votes of these judges on a judgment."""
@@ -171,5 +173,8 @@ def _decide(run_panel: Panel, judgment: Judgment, votes: Sequence[Vote]) -> None
         return
     errors = [vote.error for vote in votes if vote.error]
     # If every vote failed, the error is that of the first; otherwise there is no majority.
-    judgment.error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
+    if len(errors) == len(votes):
+        judgment.error = errors[0]
+    else:
+        judgment.error = panel.NO_MAJORITY
     judgment.status, judgment.detail = Status.FAILED, panel.vote_summary(verdicts)

@@ -169,7 +169,9 @@ def _host_and_port(url: str) -> tuple[str, int]:
 
 
 def _is_listed(hosts: Sequence[str], host: str, port: int) -> bool:
-    shown = f"[{host}]" if ":" in host else host
+    shown = host
+    if ":" in host:
+        shown = f"[{host}]"
     return any(
         entry in (shown, f"{shown}:{port}")
         or (entry.startswith(".") and (shown.endswith(entry) or f"{shown}:{port}".endswith(entry)))
@@ -184,7 +186,9 @@ def _literal_address(host: str) -> Address | None:
     except ValueError:
         pass
     try:
-        return IPv4Address(socket.inet_aton(host)) if re.fullmatch(r"[0-9a-fx.]+", host) else None
+        if re.fullmatch(r"[0-9a-fx.]+", host):
+            return IPv4Address(socket.inet_aton(host))
+        return None
     except OSError:
         return None
 
@@ -204,7 +208,9 @@ def _is_local(host: str, address: Address | None) -> bool:
 
 
 def _address_name(address: Address) -> str:
-    return LOOPBACK if address.is_loopback else str(address)
+    if address.is_loopback:
+        return LOOPBACK
+    return str(address)
 
 
 async def resolve(host: str, port: int) -> list[tuple[str, int]]:

@@ -103,14 +103,20 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        body = page_title(text) if text.lstrip().startswith("<") else text
+        body = text
+        if text.lstrip().startswith("<"):
+            body = page_title(text)
     return body_error(response.status_code, body, api_key, response.headers)
 
 
 def body_error(status: int, body: Any, api_key: str, headers: Mapping[str, str]) -> LLMError:
     """The named error in the body of a response with such a status."""
-    error = (body.get("error") or body) if isinstance(body, dict) else body
-    code = body.get("code") if isinstance(body, dict) else None
+    error = body
+    if isinstance(body, dict):
+        error = body.get("error") or body
+    code = None
+    if isinstance(body, dict):
+        code = body.get("code")
     return status_error(status, error, code, api_key, _wait(headers, error))
 
 
@@ -130,10 +136,15 @@ def status_error(
 ) -> LLMError:
     """The named error for an HTTP status and the body sent with it; see `provider_words`."""
     try:
-        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        if isinstance(body, str):
+            text = body
+        else:
+            text = json.dumps(body, ensure_ascii=False)
     except (ValueError, RecursionError):  # it could be parsed at this depth, but not written
         text = "(nested too deeply)"
-    codes = [code] if isinstance(code, (str, int)) else []
+    codes = []
+    if isinstance(code, (str, int)):
+        codes = [code]
     kind = error_class(
         status,
         [*map(str, codes), *_codes(body)],
@@ -144,7 +155,9 @@ def status_error(
     delays = issubclass(kind, (RateLimited, ServerError))
     if retry_after is None and (said_wait := _SAID_WAIT.search(text)):
         retry_after = _seconds(said_wait[1].strip(" ,"))
-    said = f"{ONLY_STREAMS} {text}" if kind is StreamsOnly else text
+    said = text
+    if kind is StreamsOnly:
+        said = f"{ONLY_STREAMS} {text}"
     error = kind(clean(said, api_key), http_status=status, retry_after=retry_after if delays else None)
     error.about_model = kind is BrokenReply
     return error
@@ -288,11 +301,17 @@ def _seconds(text: str) -> float | None:
             seconds = sum(float(number) * _UNITS[unit.lower()] for number, unit in _DURATION.findall(text))
         else:
             try:
-                at = datetime.fromisoformat(text) if text[:4].isdecimal() else parsedate_to_datetime(text)
+                if text[:4].isdecimal():
+                    at = datetime.fromisoformat(text)
+                else:
+                    at = parsedate_to_datetime(text)
             except (ValueError, OverflowError, TypeError, IndexError):
                 return None
             seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds < IMPLAUSIBLE_RETRY_AFTER else None  # also None for nan
+    # Also None for nan.
+    if seconds < IMPLAUSIBLE_RETRY_AFTER:
+        return min(max(seconds, 0.0), MAX_RETRY_AFTER)
+    return None
 
 
 def clean(text: str, api_key: str) -> str:

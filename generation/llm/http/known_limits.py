@@ -64,7 +64,9 @@ class KnownLimits:
     def applied(self, settings: ModelSettings) -> ModelSettings:
         """The settings with the length of the context, if they have none."""
         told = self._contexts.get((settings.url, settings.model))
-        return settings if settings.context_tokens or told is None else replace(settings, context_tokens=told)
+        if settings.context_tokens or told is None:
+            return settings
+        return replace(settings, context_tokens=told)
 
     def longest_reply(self, settings: ModelSettings) -> int | None:
         """The longest reply that is allowed; 0 if no limit is; None if nothing is known."""
@@ -80,7 +82,9 @@ class KnownLimits:
         was_set = effective(attempt.settings, attempt.request).max_tokens is not None
         longest = longest_reply(error.detail, attempt.sent, was_set=was_set)
         if longest is None:
-            return room_in_context(error.detail, attempt.sent) if isinstance(error, ContextTooLong) else None
+            if isinstance(error, ContextTooLong):
+                return room_in_context(error.detail, attempt.sent)
+            return None
         self._longest[endpoint] = longest
         return longest
 
@@ -88,8 +92,12 @@ class KnownLimits:
 def context_in(detail: str) -> int | None:
     """The length of the context that an error names."""
     found = _CONTEXT.search(detail)
-    number = int(next(filter(None, found.groups()))) if found else 0
-    return number if LEAST_CONTEXT <= number <= MOST_CONTEXT else None
+    number = 0
+    if found:
+        number = int(next(filter(None, found.groups())))
+    if LEAST_CONTEXT <= number <= MOST_CONTEXT:
+        return number
+    return None
 
 
 def room_in_context(detail: str, sent: Mapping[str, Any]) -> int | None:
@@ -101,7 +109,9 @@ def room_in_context(detail: str, sent: Mapping[str, Any]) -> int | None:
     if context is None or prompt is None or limit is None:
         return None
     room = context - int(next(filter(None, prompt.groups())))
-    return room if MIN_ROOM <= room < limit else None
+    if MIN_ROOM <= room < limit:
+        return room
+    return None
 
 
 def longest_reply(detail: str, sent: Mapping[str, Any], *, was_set: bool) -> int | None:
@@ -115,7 +125,9 @@ def longest_reply(detail: str, sent: Mapping[str, Any], *, was_set: bool) -> int
     found = _MOST.search(detail)
     if found and 0 < int(found[1]) < limit:
         return int(found[1])
-    return None if was_set or context_in(detail) else 0
+    if was_set or context_in(detail):
+        return None
+    return 0
 
 
 async def context_length(gateway: "Gateway", settings: ModelSettings) -> int | None:
@@ -128,7 +140,9 @@ async def context_length(gateway: "Gateway", settings: ModelSettings) -> int | N
     exact, vague = (frozenset(map(plain, names.split())) for names in NAMES)
     if length := _in_listing(listing, settings.model, exact):
         return length
-    places = [base.removesuffix("/v1") + place for place in PLACES] if base.endswith("/v1") else []
+    places = []
+    if base.endswith("/v1"):
+        places = [base.removesuffix("/v1") + place for place in PLACES]
     for place in places:
         if length := _in_listing(await _get(gateway, settings, place), settings.model, exact):
             return length
@@ -141,14 +155,19 @@ async def _get(gateway: "Gateway", settings: ModelSettings, url: str) -> Any:
         client = gateway.client(settings)
         async with asyncio.timeout(SECONDS):
             response, text = await client.fetch("GET", url, limit=MAX_LISTING, timeout=SECONDS)
-        return json.loads(text) if response.is_success else None
+        if response.is_success:
+            return json.loads(text)
+        return None
     except failures:
         return None
 
 
 def _in_listing(body: Any, model: str, names: frozenset[str]) -> int | None:
     """The length in the entry of a model; in the only entry, where its name is another one."""
-    lists = [body.get(name) for name in ("data", "models")] if isinstance(body, dict) else [body]
+    if isinstance(body, dict):
+        lists = [body.get(name) for name in ("data", "models")]
+    else:
+        lists = [body]
     entries = next((entries for entries in lists if isinstance(entries, list)), [body])
     entries = [entry for entry in entries if isinstance(entry, dict)]
     named = [entry for entry in entries if model in [entry.get(name) for name in ("id", "name", "model", "root")]]

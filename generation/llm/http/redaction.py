@@ -24,7 +24,9 @@ def without_key(text: str, key: str) -> str:
     pieces, size = _pieces(key)
     letters = _letters(text)
     found = any(letters[start : start + size] in pieces for start in range(len(letters) - size + 1))
-    return WITHHELD if found else text
+    if found:
+        return WITHHELD
+    return text
 
 
 @lru_cache(maxsize=64)
@@ -32,7 +34,10 @@ def _pieces(key: str) -> tuple[frozenset[str], int]:
     """All runs of a number of letters that a text must not contain, and this number."""
     forms = {_letters(form) for form in _forms(key)} - {""}
     shortest = min(map(len, forms), default=0)
-    size = PIECE if shortest >= LONG_ENOUGH else max(shortest, 1)
+    if shortest >= LONG_ENOUGH:
+        size = PIECE
+    else:
+        size = max(shortest, 1)
     return frozenset(form[start : start + size] for form in forms for start in range(len(form) - size + 1)), size
 
 

@@ -183,7 +183,9 @@ class _UnpackedStream(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):
             raise httpx2.DecodingError("The response uses a compression that was not requested.")
-        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if self._codings else None
+        unpack = None
+        if self._codings:
+            unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
         packed_size = size = 0
         async for piece in self._packed:
             packed_size += len(piece)
@@ -220,7 +222,9 @@ def decode_text(data: bytes, charset: str | None, limit: int) -> str:
     JSON is UTF-8, whatever charset a server names by habit. Raises ReplyTooLong if the text exceeds
     the limit in UTF-8.
     """
-    named = name if (name := (charset or "").lower()) in CHARSETS else "utf-8"
+    named = "utf-8"
+    if (name := (charset or "").lower()) in CHARSETS:
+        named = name
     first, second = (named, "utf-8") if named.startswith(NOT_ASCII) else ("utf-8", named)
     try:
         text = data.decode(first)

@@ -144,7 +144,9 @@ class BatchStore:
         """POST /v1/batches/{id}/cancel."""
         batch = self._advanced(self._batch(request))
         if batch.shown["status"] == "in_progress":
-            share = (time.time() - batch.created_at) / self._delay if self._delay else 1.0
+            share = 1.0
+            if self._delay:
+                share = (time.time() - batch.created_at) / self._delay
             self._run(batch, done=int(share * len(batch.lines)), status="cancelled")
         return self._shown(batch)
 
@@ -184,7 +186,9 @@ class BatchStore:
                 else:
                     body = json.loads(answer.text or "")
                     response = {"status_code": answer.status, "request_id": "sim", "body": body}
-                    kind = "out" if answer.status == 200 else "errors"
+                    kind = "errors"
+                    if answer.status == 200:
+                        kind = "out"
             if response is None:
                 error = {"code": code, "message": "This line was not put to a model."}
             result = {

@@ -35,7 +35,9 @@ def parse_fault(text: str) -> Fault:
     except ValueError:
         raise ValueError(f"There is no fault '{name}'; known are {', '.join(FaultKind)}.") from None
     try:
-        share = float(share_text) if at else 1.0
+        share = 1.0
+        if at:
+            share = float(share_text)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:

@@ -61,7 +61,9 @@ class PromptTable:
         if answer is None or model not in models:
             return None
         text = answer(Asked(model, messages, seed))
-        return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        if isinstance(text, str):
+            return text
+        return json.dumps(text, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

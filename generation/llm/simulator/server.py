@@ -185,7 +185,8 @@ class _Simulator:
                 text = ANSWER
             case _:
                 text = Scripts(self.scripts).reply(model, messages, self.seed)
-        text = DEFAULT_ANSWER if text is None else text
+        if text is None:
+            text = DEFAULT_ANSWER
         if fault is FaultKind.BROKEN_JSON:
             text = text[: len(text) // 2]
         tokens_in = sum(count_tokens(message.text) for message in messages)

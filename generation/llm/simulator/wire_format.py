@@ -71,7 +71,9 @@ class EmbeddingRequest(BaseModel):
 
     @property
     def texts(self) -> list[str]:
-        return [self.input] if isinstance(self.input, str) else self.input
+        if isinstance(self.input, str):
+            return [self.input]
+        return self.input
 
 
 def error_body(
@@ -82,7 +84,9 @@ def error_body(
     code: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> web.Response:
-    kind = "invalid_request_error" if status < 500 else "server_error"
+    kind = "server_error"
+    if status < 500:
+        kind = "invalid_request_error"
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
     return web.json_response(body, status=status, headers=headers)
 

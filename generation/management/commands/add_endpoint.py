@@ -39,7 +39,9 @@ def option(name: str) -> dict[str, Any]:
     """The command's option for a setting: its type and default are the model's, its help the page's."""
     field: Any = Endpoint._meta.get_field(name)
     shown = EndpointForm.base_fields.get(name)
-    text = str(shown.help_text or shown.label) if shown else "Price factor for provider batches."
+    text = "Price factor for provider batches."
+    if shown:
+        text = str(shown.help_text or shown.label)
     options = {"help": text.replace("%", "%%"), "default": field.get_default()}
     if isinstance(field, models.BooleanField):
         return {**options, "action": "store_true"}

@@ -19,7 +19,10 @@ class Command(StepCommand):
         parser.add_argument("--restore", action="store_true")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        change = services.restore if options["restore"] else services.archive
+        if options["restore"]:
+            change = services.restore
+        else:
+            change = services.archive
         try:
             row = change(options["kind"], options["number"], actor=None)
         except Http404:

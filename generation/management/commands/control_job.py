@@ -30,7 +30,9 @@ NO_LIMIT = "none"
 
 def _limit(each: Declared, text: str) -> Any:
     """The value of a limit. Raises ArgumentTypeError."""
-    return text if text == NO_LIMIT or each.kind is str else number(each, text)
+    if text == NO_LIMIT or each.kind is str:
+        return text
+    return number(each, text)
 
 
 def _parse_job(text: str) -> tuple[str, int]:

@@ -37,5 +37,8 @@ class Command(StepCommand):
             result = chosen.write(options["out"])
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error
-        withheld = [] if by_reference else queries.withheld_sources(release)
+        if by_reference:
+            withheld = []
+        else:
+            withheld = queries.withheld_sources(release)
         return result | ({"notice": NOTICE.format(", ".join(withheld))} if withheld else {})

@@ -59,7 +59,9 @@ class Command(StepCommand):
         if len(set(conditions)) < len(conditions):  # only the last one would count
             raise CommandError("--where: a field takes one value. Name batches with --batch to combine several.")
         composition = Composition(**given_settings(options, Composition) | {"batches": tuple(options["batch"])})
-        card = read_card(options["card"]) if options["card"] else {}
+        card = {}
+        if options["card"]:
+            card = read_card(options["card"])
         choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
         preview = asdict(releases_services.preview(options["name"], **choice))
         if options["preview"]:

@@ -96,7 +96,9 @@ def _roles(options: dict[str, Any], benchmark: str) -> dict[str, Any]:
 
     For the role that several endpoints may play, those after the first are listed under `further_endpoints`.
     """
-    roles = {"generator": options["generator"]} if options["generator"] else {}
+    roles = {}
+    if options["generator"]:
+        roles = {"generator": options["generator"]}
     several, further_endpoints = registry.recipe(benchmark).multiple_role if benchmark else "", list[str]()
     for role, name in options["roles"] or ():
         if role == several and role in roles:

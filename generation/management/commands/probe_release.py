@@ -22,6 +22,9 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         release = queries.release(options["name"])
-        report = None if options["again"] else probes_queries.report(release)
+        if options["again"]:
+            report = None
+        else:
+            report = probes_queries.report(release)
         found = report or services.probed(release)
         return {"release": release.reference, **as_shown(found, with_held_out=True)}

@@ -24,5 +24,8 @@ class Command(StepCommand):
         if person is None:
             raise CommandError("There is no physician with this name.")
         reopened = asdict(reopening.reopen(person.pk, actor=OPERATOR, reason=options["reason"]))
-        failed = {} if any(reopened.values()) else {"failed": "this physician reviewed no approved sample"}
+        if any(reopened.values()):
+            failed = {}
+        else:
+            failed = {"failed": "this physician reviewed no approved sample"}
         return {**reopened, **failed}

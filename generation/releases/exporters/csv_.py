@@ -30,4 +30,6 @@ class CsvExporter(Exporter):
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical(value)
+    if isinstance(value, str):
+        return value
+    return canonical(value)

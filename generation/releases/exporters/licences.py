@@ -23,10 +23,14 @@ def spdx(licence: str) -> str:
 def spdx_address(licence: str) -> str:
     """The address of a licence's text at SPDX; its name if it is not there."""
     identifier = spdx(licence)
-    return f"https://spdx.org/licenses/{identifier}.html" if identifier else licence
+    if identifier:
+        return f"https://spdx.org/licenses/{identifier}.html"
+    return licence
 
 
 def identifiers(licences: Iterable[str]) -> list[str]:
     """The SPDX identifiers of all these licences; empty if one of them has none."""
     found = [spdx(part) for licence in licences for part in licence.split(",")]
-    return sorted(set(found)) if all(found) else []
+    if all(found):
+        return sorted(set(found))
+    return []

@@ -77,7 +77,9 @@ def _fields(
         field = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": f"{table}/{column}"}
         source = {"fileObject": {"@id": path}, "extract": {"column": column}}
         if column not in objects:
-            repeated_flag = {"repeated": True} if column in repeated else {}
+            repeated_flag = {}
+            if column in repeated:
+                repeated_flag = {"repeated": True}
             yield field | {"dataType": _TYPES.get(column, "sc:Text"), "source": source, **repeated_flag}
             continue
         inner = [

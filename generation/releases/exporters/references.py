@@ -38,13 +38,17 @@ class SourceTexts:
     def _replace_quotes(self, value: Any) -> Any:
         if isinstance(value, str):
             pieces = list(self._pieces(value))
-            return {FROM_SOURCE: pieces} if any(isinstance(piece, list) for piece in pieces) else value
+            if any(isinstance(piece, list) for piece in pieces):
+                return {FROM_SOURCE: pieces}
+            return value
         if isinstance(value, list):
             return [self._replace_quotes(item) for item in value]
         if isinstance(value, dict):
             inner = {key: self._replace_quotes(item) for key, item in value.items()}
             # An object of the sample that looks like ours is wrapped once more, to tell it apart.
-            return {FROM_SOURCE: inner} if value.keys() == {FROM_SOURCE} else inner
+            if value.keys() == {FROM_SOURCE}:
+                return {FROM_SOURCE: inner}
+            return inner
         return value
 
     def _pieces(self, text: str) -> Iterator[str | list[int]]:

@@ -46,7 +46,10 @@ class Origins:
         digests = [sha256(each.encode("utf-8", "surrogatepass")).digest()[:16] for each in names]
         known = [self._names.execute("SELECT at FROM origin WHERE name = ?", [each]).fetchone() for each in digests]
         groups = {self._root(row[0]) for row in known if row}
-        group = min(groups) if groups else self._new(digests[0])
+        if groups:
+            group = min(groups)
+        else:
+            group = self._new(digests[0])
         for other in groups - {group}:
             self._parent[other] = group
             self._published[group] = max(self._published[group], self._published[other])

@@ -49,7 +49,9 @@ def _count_funnel(benchmark: str, composition: Composition, samples: int, easy: 
     if easy:
         counts[EASY] = easy
     # A configuration may draw some only; without one, these were approved while others were read.
-    rest = NOT_DRAWN if composition.configuration else APPROVED_SINCE
+    rest = APPROVED_SINCE
+    if composition.configuration:
+        rest = NOT_DRAWN
     counts[rest] = report.whole.stages[-1].count - sum(counts.values()) - samples
     return funnel.released(report, samples, {str(EXCLUSIONS.get(reason, reason)): n for reason, n in counts.items()})
 

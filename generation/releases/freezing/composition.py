@@ -210,7 +210,9 @@ def _versions_with_own_reason(benchmark: str, composition: Composition) -> Query
     if composition.reviewed == "no":
         reasons.append(When(~Q(case__ground=Ground.UNREVIEWED), then=Value("reviewed")))
     if composition.simulated in ("yes", "no"):
-        unwanted = "no" if composition.simulated == "yes" else "yes"
+        unwanted = "yes"
+        if composition.simulated == "yes":
+            unwanted = "no"
         reasons.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
     if (chosen_configuration := configuration(benchmark, composition.configuration)) is not None:
         reasons += [*configured.too_long(chosen_configuration), *configured.made_otherwise(chosen_configuration)]

@@ -116,4 +116,6 @@ def _limit(digests: "array[int]", max_samples: int) -> int:
     """The largest digest with at most `max_samples` samples up to it; a record's stay together."""
     values, counts = np.unique(np.frombuffer(digests, np.uint64), return_counts=True)
     fitting_count = int(np.searchsorted(np.cumsum(counts), max_samples, side="right"))
-    return int(values[fitting_count - 1]) if fitting_count else -1
+    if fitting_count:
+        return int(values[fitting_count - 1])
+    return -1

@@ -63,7 +63,9 @@ class FacetCache:
         They are the benchmark's own, and the severity if physicians set one.
         """
         fields = content if self._fields is None else self._fields
-        about = canonical({name: content.get(name) for name in fields}) if fields else ""
+        about = ""
+        if fields:
+            about = canonical({name: content.get(name) for name in fields})
         per_rubric = []
         for traps, severity in rubrics:
             key = (task, about, severity, *traps)
@@ -252,7 +254,9 @@ class ReleaseTotals:
         """The samples by the strata of which a fixed number is drawn for review, if it is."""
         draw = registry.recipe(benchmark).review_draw
         rows = [[*stratum, n] for stratum, n in sorted(self._strata.items())]
-        return {"strata": {"by": list(draw.strata), "rows": rows}} if draw else {}
+        if draw:
+            return {"strata": {"by": list(draw.strata), "rows": rows}}
+        return {}
 
     def provenance(self) -> dict[str, dict[str, int]]:
         return {name: dict(sorted(values.items())) for name, values in sorted(self._provenance.items())}

@@ -42,7 +42,9 @@ class Spool:
 
     def digest_if_any(self, split: str) -> str:
         """The SHA-256 of one split's JSON Lines; empty if the split has no sample."""
-        return "" if self.digest(split) == sha256().hexdigest() else self.digest(split)
+        if self.digest(split) == sha256().hexdigest():
+            return ""
+        return self.digest(split)
 
     @transaction.atomic
     def store(self, release: Release) -> None:

@@ -70,7 +70,9 @@ class ConversationTask(ConfigurableTask):
     def fewshot_context(
         self, doc, *_about, system_instruction=None, apply_chat_template=False, chat_template=None, **_more
     ):
-        system = [{"role": "system", "content": system_instruction}] if system_instruction else []
+        system = []
+        if system_instruction:
+            system = [{"role": "system", "content": system_instruction}]
         messages = system + [{"role": one["role"], "content": one["content"]} for one in doc["messages"]]
         if apply_chat_template and chat_template:
             return chat_template(messages)

@@ -78,7 +78,9 @@ def judge_messages(messages: list[Json], answer: str, criterion: str) -> list[Js
     texts = {"RESPONSE": answer, "CRITERION": criterion}
 
     def fill_placeholder(match: "re.Match[str]") -> str:
-        return as_data(texts[match[1]]) if match[1] else texts[match[2]]
+        if match[1]:
+            return as_data(texts[match[1]])
+        return texts[match[2]]
 
     return [{"role": one["role"], "content": MARKS.sub(fill_placeholder, one["content"])} for one in messages]
 
@@ -125,17 +127,26 @@ def count(
         if met[rubric["key"]] is not None and (not rate["only"] or rubric.get(rate["only"][0]) == rate["only"][1])
     ]
     hits = counted.count(rate["hit"])
-    return (min(hits, 1), min(len(counted), 1)) if rate["unit"] == "sample" else (hits, len(counted))
+    if rate["unit"] == "sample":
+        return (min(hits, 1), min(len(counted), 1))
+    return (hits, len(counted))
 
 
 def of_answers(rate: Json, counts: list[tuple[float, int]]) -> tuple[float, int]:
     """What a sample that was answered several times adds: it fails if any of its answers does."""
     hits, counted = [list(values) for values in zip(*counts, strict=True)]
-    return (max(hits), max(counted)) if rate["unit"] == "sample" and not rate["points"] else (sum(hits), sum(counted))
+    if rate["unit"] == "sample" and not rate["points"]:
+        return (max(hits), max(counted))
+    return (sum(hits), sum(counted))
 
 
 def pooled(counts: list[tuple[float, int]]) -> float:
     """A rate from what all samples add to it: the mean, never outside 0 to 1."""
     total = sum(denominator for _numerator, denominator in counts)
-    value = sum(numerator for numerator, _denominator in counts) / total if total else float("nan")
-    return min(1.0, max(0.0, value)) if total else value
+    if total:
+        value = sum(numerator for numerator, _denominator in counts) / total
+    else:
+        value = float("nan")
+    if total:
+        return min(1.0, max(0.0, value))
+    return value

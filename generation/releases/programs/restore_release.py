@@ -58,7 +58,10 @@ def rows(path: Path) -> Iterator[Any]:
         head = file.read(64)
     if head.startswith(b"PAR1"):
         raise ValueError("Parquet cannot be read without other software; save it as JSON Lines")
-    head = head[3:].lstrip() if head.startswith(b"\xef\xbb\xbf") else head.lstrip()
+    if head.startswith(b"\xef\xbb\xbf"):
+        head = head[3:].lstrip()
+    else:
+        head = head.lstrip()
     if head[:1] not in (b"{", b"["):
         csv.field_size_limit(2**31 - 1)
         with path.open(encoding="utf-8-sig", newline="") as text:
@@ -67,9 +70,13 @@ def rows(path: Path) -> Iterator[Any]:
     if head[:1] == b"{":
         with path.open("rb") as file:
             for number, line in enumerate(file):
-                encoding = "utf-8" if number else "utf-8-sig"
+                encoding = "utf-8-sig"
+                if number:
+                    encoding = "utf-8"
                 try:
-                    row = json.loads(line.decode(encoding)) if line.strip() else None
+                    row = None
+                    if line.strip():
+                        row = json.loads(line.decode(encoding))
                 except ValueError:
                     if not number:
                         break  # not JSON Lines, but one value on several lines
@@ -157,7 +164,9 @@ def main(arguments: list[str]) -> int:
     """Restore from the files named in `arguments`; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write((__doc__ or "").strip() + "\n")
-        return 0 if arguments else 2
+        if arguments:
+            return 0
+        return 2
     try:
         for path in restore(Path(__file__).parent, [Path(name) for name in arguments]):
             sys.stdout.write(f"{path.name} is whole and has the checksum of the release.\n")

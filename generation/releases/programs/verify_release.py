@@ -147,7 +147,9 @@ def _frozen_faults(folder: Path) -> list[str]:
         return []
     frozen = json.loads(manifest.read_text(encoding="utf-8")).get("sha256")
     is_frozen = not frozen or sha256_of(samples) == frozen
-    return [] if is_frozen else ["samples.jsonl: not the samples that were frozen"]
+    if is_frozen:
+        return []
+    return ["samples.jsonl: not the samples that were frozen"]
 
 
 def _agreement_faults(folder: Path) -> list[str]:
@@ -189,7 +191,9 @@ def main(arguments: list[str]) -> int:
     for fault in faults:
         sys.stdout.write(fault + "\n")
     sys.stdout.write(f"{len(faults)} faults\n" if faults else "Nothing is altered or missing.\n")
-    return 1 if faults else 0
+    if faults:
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -230,7 +230,10 @@ class Checker:
     def links(self) -> None:
         """Check that consecutive events of the chain are linked, and none is beyond its end."""
         for sequence, (_hash, previous) in self.hashes.items():
-            before = GENESIS if sequence == 1 else self.hashes.get(sequence - 1, (previous,))[0]
+            if sequence == 1:
+                before = GENESIS
+            else:
+                before = self.hashes.get(sequence - 1, (previous,))[0]
             if previous != before:
                 self.fault(f"event {sequence}: does not follow from event {sequence - 1}")
             if sequence > self.end["sequence"]:
@@ -278,7 +281,9 @@ def main(arguments: list[str]) -> int:
         + (f"{len(checker.faults)} faults\n" if checker.faults else "nothing is altered or missing\n")
         + f"The chain ended at {checker.end.get('sequence')}:{checker.end.get('hash')}\n"
     )
-    return 1 if checker.faults else 0
+    if checker.faults:
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

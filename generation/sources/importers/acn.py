@@ -28,7 +28,9 @@ _NO_VALUE = frozenset({"", "none", "null", "n/a", "nan"})
 
 def _summary(value: Any) -> Mapping[str, Any]:
     try:
-        summary = json_nesting.loads(value) if isinstance(value, str) else value
+        summary = value
+        if isinstance(value, str):
+            summary = json_nesting.loads(value)
     except json_nesting.TooDeep:
         raise ValueError("is nested too deeply") from None
     except ValueError:
@@ -108,7 +110,9 @@ def _text(value: Any) -> str:
             return ""
         value = str(value)
     text = " ".join(value.split())
-    return "" if text.casefold().strip(".") in _NO_VALUE else text
+    if text.casefold().strip(".") in _NO_VALUE:
+        return ""
+    return text
 
 
 FORMAT = RecordFormat(label, _Note, _row)

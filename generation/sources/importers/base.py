@@ -267,18 +267,25 @@ class HasConstant(Malformed):
         if not isinstance(self.record, dict):
             return self
         kept = {key: value for key, value in self.record.items() if wanted(key)}
-        return kept if _constant_in(kept) is None else self
+        if _constant_in(kept) is None:
+            return kept
+        return self
 
 
 def without_constants(value: Any, text: str) -> Any:
     """A value read from a text of JSON; HasConstant, which names the field, if there is one."""
     may_have = "NaN" in text or "Infinity" in text
-    return HasConstant(reason, value) if may_have and (reason := _constant_in(value)) else value
+    if may_have and (reason := _constant_in(value)):
+        return HasConstant(reason, value)
+    return value
 
 
 def _constant_in(record: Any) -> str | None:
     """The field of a record in which there is a Constant, in a sentence."""
-    parts = [(part, key) for key, part in record.items()] if isinstance(record, dict) else [(record, "A value of it")]
+    if isinstance(record, dict):
+        parts = [(part, key) for key, part in record.items()]
+    else:
+        parts = [(record, "A value of it")]
     for part, key in parts:
         if isinstance(part, Constant):
             name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(part)]
@@ -335,7 +342,10 @@ def id_text(value: Any) -> Any:
     One that may have been rounded is written as such, so that `checked_id` refuses it.
     """
     if isinstance(value, float) and value.is_integer():
-        value = int(value) if abs(value) < MOST_EXACT else f"{value:e}"
+        if abs(value) < MOST_EXACT:
+            value = int(value)
+        else:
+            value = f"{value:e}"
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str):
@@ -372,7 +382,9 @@ def one_line(text: str, length: int = TITLE_LENGTH) -> str:
     if len(line) <= length:
         return line
     cut = line[: length - 1]
-    words = cut[: cut.rfind(" ")] if " " in cut[length // 2 :] else cut
+    words = cut
+    if " " in cut[length // 2 :]:
+        words = cut[: cut.rfind(" ")]
     return words.rstrip() + "…"
 
 

@@ -46,7 +46,9 @@ class DataFile:
     @property
     def folder(self) -> str:
         parent = str(PurePosixPath(self.name).parent)
-        return "" if parent == "." else parent
+        if parent == ".":
+            return ""
+        return parent
 
 
 class DataFolder:
@@ -77,7 +79,9 @@ class DataFolder:
     @cached_property
     def _packed(self) -> "DataArchive | None":
         path = self._root / "images.zip"
-        return DataArchive(open_archive(path)) if path.is_file() else None
+        if path.is_file():
+            return DataArchive(open_archive(path))
+        return None
 
 
 class DataArchive:
@@ -157,7 +161,9 @@ class Bundle:
         if safe_name is None:
             raise Malformed("An image's name points outside the data set.")
         if not self._has_images:  # said once, instead of refusing every row
-            where = "A zip archive needs" if self.kind == "zip archive" else "Beside the rows there must be"
+            where = "Beside the rows there must be"
+            if self.kind == "zip archive":
+                where = "A zip archive needs"
             raise WrongFormat(
                 f"The images are missing: its rows name {name!r} and others. {where} a folder images/, or images.zip."
             )
@@ -244,7 +250,9 @@ def _safe_path(name: str) -> str | None:
     if re.match(r"[A-Za-z]:|[/\\]", name):
         return None
     parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
-    return None if ".." in parts or not parts else "/".join(parts)
+    if ".." in parts or not parts:
+        return None
+    return "/".join(parts)
 
 
 def _is_hidden(name: str) -> bool:

@@ -30,7 +30,9 @@ _META_EVAL = (
 
 
 def _other(record: dict[str, Any]) -> str:
-    return _META_EVAL if "rubrics" not in record and {"completion", "rubric"} <= record.keys() else ""
+    if "rubrics" not in record and {"completion", "rubric"} <= record.keys():
+        return _META_EVAL
+    return ""
 
 
 def _points(value: Any) -> float:
@@ -42,7 +44,9 @@ def _points(value: Any) -> float:
 
 
 def _ideal(data: Any) -> str | None:
-    completion = data.get("ideal_completion") if isinstance(data, dict) else data
+    completion = data
+    if isinstance(data, dict):
+        completion = data.get("ideal_completion")
     if completion is not None and not isinstance(completion, str):
         raise ValueError("contains no text")
     return completion

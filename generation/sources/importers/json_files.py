@@ -57,7 +57,9 @@ def _members(path: Path, what: str, brackets: str) -> Iterator[tuple[str, str, A
         text = _Text(file)
         try:
             text.expect(start)
-            separator = text.expect(end) if text.next() == end else ","
+            separator = ","
+            if text.next() == end:
+                separator = text.expect(end)
             while separator != end:
                 key, value = text.key() if start == "{" else "", text.value()
                 # Before the value is used: the end that was found may be another one's.

@@ -51,7 +51,10 @@ class _Statement(FileRecord):
 
 def _row(record: _Statement, file: File) -> Row:
     """Row.content: as in `statement_content`, with task: 'qa' | 'ie' | 'nli' | 'summarization'."""
-    source = "acn" if record.source == "acm" else record.source
+    if record.source == "acm":
+        source = "acn"
+    else:
+        source = record.source
     content = statement_content(
         record.statement,
         record.context,

@@ -44,7 +44,9 @@ SLIPS, RARE = 20, 20
 
 def _number(cop: Any) -> int | None:
     text = id_text(cop)  # a table with missing answers has 1.0
-    return int(text) if isinstance(text, str) and re.fullmatch("-?[0-9]", text) else None
+    if isinstance(text, str) and re.fullmatch("-?[0-9]", text):
+        return int(text)
+    return None
 
 
 class _Question(FileRecord):
@@ -66,7 +68,9 @@ def sniff(path: Path) -> Layout:
     FORMAT.sniff(path)
     counts: Counter[int] = Counter()
     for _line, value in islice(json_lines(path), INSPECTED_RECORDS):
-        cop = _number(value.get("cop")) if isinstance(value, dict) else None
+        cop = None
+        if isinstance(value, dict):
+            cop = _number(value.get("cop"))
         if cop is not None and 0 <= cop <= 4:
             counts[cop] += 1
     zeros, fours = counts[0], counts[4]

@@ -44,7 +44,8 @@ _SCENARIO = ("scenario", "mistake_scenario", "clinical_scenario", "single_shot_s
 
 
 def _tags(tags: Any) -> list[str]:
-    tags = tags.split(",") if isinstance(tags, str) else tags
+    if isinstance(tags, str):
+        tags = tags.split(",")
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise ValueError("is not a list of texts")
     return [tag.strip() for tag in tags if tag.strip()][:MAX_TAGS]
@@ -103,7 +104,9 @@ class _Mistake(FoldedRecord):
         if not any(cls.has(field, present) for field in ("scenario", "tested")):
             lacking.append("a scenario or 'all_tested_scenarios'")
         missing = " and ".join(filter(None, lacking))
-        return f"{missing}; found: {', '.join(sorted(present))[:300]}" if missing else ""
+        if missing:
+            return f"{missing}; found: {', '.join(sorted(present))[:300]}"
+        return ""
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
@@ -141,7 +144,9 @@ def _row(record: _Mistake, file: File) -> Row:
     scenario, validated = record.scenario or chosen["scenario"], file.layout == "validated"
     models = (result["model"] for attempt in attempts for result in attempt["results"])
     # The file's ids, if it has them.
-    ids = [*filter(None, (record.case_id, record.mistake_id))] if record.mistake_id else []
+    ids = []
+    if record.mistake_id:
+        ids = [*filter(None, (record.case_id, record.mistake_id))]
     digest = hashlib.sha256(f"{record.title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
     return Row(
         external_id="-".join(ids) or digest,

@@ -76,7 +76,9 @@ def _score(value: Any) -> int:
 
 
 def _position(value: Any) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return None
 
 
 Key = Annotated[Text, BeforeValidator(id_text)]
@@ -203,7 +205,10 @@ def _folder(path: Path) -> Path:
         raise WrongFormat(
             f"MedPI is a folder with {', '.join(FILES)}: import the folder with the command. This file has another name."
         )
-    folder = path if path.is_dir() else path.parent
+    if path.is_dir():
+        folder = path
+    else:
+        folder = path.parent
     if not (folder / MESSAGES).is_file():
         present = ", ".join(file for file in FILES if (folder / file).is_file()) or "none of its files"
         raise WrongFormat(f"The folder has no {MESSAGES}; found: {present}.")

@@ -46,7 +46,9 @@ def _row(record: _Question, place: Place) -> Row:
     letter, answer = correct_option(record.label, record.options)
     choices = list(_CHOICES.finditer(record.question))
     folder = place.file.folder
-    parent = str(Path(folder).parent) if folder else ""
+    parent = ""
+    if folder:
+        parent = str(Path(folder).parent)
     return visual_questions.row(
         dataset=name,
         external_id=record.id,

@@ -132,8 +132,12 @@ class _Reader:
             return str(error)
         except (expat.ExpatError, ValueError, LookupError):
             # The parser's message is not passed on: it may quote the file.
-            reason = "what follows is not XML" if chunk else "it ends before its last element does"
-            return f"The file cannot be read from here on: {reason}." if self.is_mesh else _NOT_MESH
+            reason = "it ends before its last element does"
+            if chunk:
+                reason = "what follows is not XML"
+            if self.is_mesh:
+                return f"The file cannot be read from here on: {reason}."
+            return _NOT_MESH
         return ""
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -141,14 +145,22 @@ class _Reader:
             if tag != _ROOT:
                 raise Malformed(_NOT_MESH)
             self.is_mesh = True
-            self._language = "en" if attributes.get("LanguageCode") == "eng" else ""
+            if attributes.get("LanguageCode") == "eng":
+                self._language = "en"
+            else:
+                self._language = ""
         self._path.append(tag)
         if len(self._path) > _MAX_DEPTH:
             raise Malformed(f"The file cannot be read from here on: its elements are more than {_MAX_DEPTH} deep.")
-        self._text = [] if len(self._path) > 2 and self._place_in_record() in _WANTED else None
+        if len(self._path) > 2 and self._place_in_record() in _WANTED:
+            self._text = []
+        else:
+            self._text = None
 
     def _place_in_record(self) -> str:
-        return "/".join(self._path[2:]) if self._path[1] == _RECORD else ""
+        if self._path[1] == _RECORD:
+            return "/".join(self._path[2:])
+        return ""
 
     def _characters(self, text: str) -> None:
         if self._text is not None:

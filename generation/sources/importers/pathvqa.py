@@ -104,8 +104,13 @@ def _is_data_file(file_name: str) -> bool:
 
 def _row(record: _Question, place: Place) -> Row:
     split, folder = place.split, place.file.folder
-    root = str(Path(folder).parent.parent) if place.file.name.lower().endswith(".pkl") else folder
-    root = "" if root == "." else f"{root}/"
+    root = folder
+    if place.file.name.lower().endswith(".pkl"):
+        root = str(Path(folder).parent.parent)
+    if root == ".":
+        root = ""
+    else:
+        root = f"{root}/"
     return visual_questions.row(
         dataset=name,
         external_id=place.row_id,

@@ -48,7 +48,9 @@ def load_plain(path: Path) -> Any:
             if instruction.name not in _ALLOWED:
                 raise WrongFormat(_RUNS_CODE)
             # Room is made up to the number that a text is remembered under.
-            place = argument if isinstance(argument, int) and instruction.name.endswith("PUT") else 0
+            place = 0
+            if isinstance(argument, int) and instruction.name.endswith("PUT"):
+                place = argument
             if max(count, place) > MAX_VALUES:
                 raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
         value = _Unpickler(io.BytesIO(data), encoding="latin-1").load()

@@ -90,7 +90,9 @@ class _HubRow(_Question):
         keys = ", ".join(
             f"'{names[0]}'" for field, names in _Entry.names().items() if _Entry.model_fields[field].is_required()
         )
-        return f"{missing} of a row of the hub (or {keys} by PMID)" if missing else ""
+        if missing:
+            return f"{missing} of a row of the hub (or {keys} by PMID)"
+        return ""
 
 
 class _Entry(_Question, _Abstract):
@@ -118,14 +120,20 @@ def _is_object(path: Path) -> bool:
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """One row for each question."""
-    return _object_rows(path) if layout.name == "json-object" else FORMAT.rows(path, layout)
+    if layout.name == "json-object":
+        return _object_rows(path)
+    return FORMAT.rows(path, layout)
 
 
 def _object_rows(path: Path) -> Iterator[Row | Refusal]:
     for where, key, value in object_items(path):
         is_pmid = key.isascii() and key.isdecimal() and len(key) < 20
-        place = f"{where} (PMID {key})" if is_pmid else where
-        record = {**value, _KEY: key.strip()} if isinstance(value, dict) else value
+        place = where
+        if is_pmid:
+            place = f"{where} (PMID {key})"
+        record = value
+        if isinstance(value, dict):
+            record = {**value, _KEY: key.strip()}
         yield read_or_refused(
             record, place, lambda given: _question_row(entry := _Entry.read(given), entry, entry.pmid)
         )
@@ -147,7 +155,9 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
         raise Malformed("It does not have as many sections as contexts.")
     # PQA-L has predictions, PQA-A decisions without them, PQA-U neither.
     predicted = abstract.reasoning_required_pred or abstract.reasoning_free_pred
-    split = "artificial" if question.final_decision else ""
+    split = ""
+    if question.final_decision:
+        split = "artificial"
     if predicted:
         split = "labelled"
     mesh = list(dict.fromkeys(name.strip() for name in abstract.meshes if name.strip()))

@@ -32,8 +32,11 @@ def told(value: Any) -> Any:
     """The text in a cell, '' for none; a number as a text, and other values unchanged."""
     if value is None or value != value:
         return ""
-    value = value if isinstance(value, str) else id_text(value)
-    return "" if isinstance(value, str) and value.strip().casefold() in _NO_VALUE else value
+    if not isinstance(value, str):
+        value = id_text(value)
+    if isinstance(value, str) and value.strip().casefold() in _NO_VALUE:
+        return ""
+    return value
 
 
 def _texts(value: Any) -> Any:
@@ -46,12 +49,16 @@ def _texts(value: Any) -> Any:
 
 def _any_text(value: Any) -> str:
     value = id_text(value)
-    return str(value) if isinstance(value, str | float) and not isinstance(value, bool) and value == value else ""
+    if isinstance(value, str | float) and not isinstance(value, bool) and value == value:
+        return str(value)
+    return ""
 
 
 def listed(value: Any) -> Any:
     """[] for none."""
-    return [] if value in (None, "") else value
+    if value in (None, ""):
+        return []
+    return value
 
 
 def one_of(*words: str) -> AfterValidator:
@@ -75,7 +82,9 @@ def joined_parts(content: Any) -> Any:
         return content
     texts = []
     for part in content:
-        text = part.get("text") if isinstance(part, dict) else part
+        text = part
+        if isinstance(part, dict):
+            text = part.get("text")
         if not isinstance(text, str):
             raise ValueError("has a part that is not a text, such as an image")
         texts.append(text)
@@ -184,7 +193,10 @@ class FileRecord(BaseModel):
         found: dict[str, tuple[str, ...]] = {}
         for name, field in cls.model_fields.items():
             alias = field.validation_alias
-            choices = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
+            if isinstance(alias, AliasChoices):
+                choices = alias.choices
+            else:
+                choices = [alias or name]
             found[name] = tuple(str(choice) for choice in choices)
         return found
 
@@ -277,9 +289,10 @@ def _reason(error: ValidationError, model: type[FileRecord]) -> str:
     if first["type"] == "string_unicode":
         return NOT_UTF_8
     context = first.get("ctx", {})
-    words = (
-        str(context["error"]) if "error" in context else _WORDS.get(first["type"], "cannot be read").format(**context)
-    )
+    if "error" in context:
+        words = str(context["error"])
+    else:
+        words = _WORDS.get(first["type"], "cannot be read").format(**context)
     path, entry = "", ""
     for part in first["loc"]:
         if isinstance(part, str):

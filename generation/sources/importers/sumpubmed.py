@@ -45,7 +45,9 @@ _NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat if there is no document."""
     if not path.is_dir() and container_of(path) != ZIP_ARCHIVE:
-        description = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
+        description = "It is a file"
+        if first_byte(path) == b"[":
+            description = "It is a JSON array"
         raise WrongFormat(f"{description}; SumPubMed is a folder or a zip archive of text files.")
     with _open(path) as bundle:
         if not _files_by_number(bundle.files.names())["text"]:

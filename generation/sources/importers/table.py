@@ -131,7 +131,10 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
     given = islice(tabular.records(file, layout.name), SNIFF_LIMIT)
     first = [flattened(record) for _where, entry in given if isinstance(record := _whole(entry), dict)]
     examples = {column: [text for record in first if (text := _shown(record.get(column)))][:3] for column in columns}
-    used = TableMapping.model_validate(mapping) if mapping else guess(columns, examples)
+    if mapping:
+        used = TableMapping.model_validate(mapping)
+    else:
+        used = guess(columns, examples)
     yield {
         "layout": layout.name,
         "found": found,
@@ -180,7 +183,10 @@ def _previewed(entry: Row | Refusal) -> dict[str, Any]:
 def _shown(value: Any, length: int = EXAMPLE) -> str:
     if value is None or value == "":
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False)
     return one_line(text.encode("utf-8", "replace").decode().replace("\x00", "�"), length)
 
 
@@ -208,7 +214,9 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
 
 def _whole(record: Any) -> Any:
     """A record that was read, also one with NaN in some column."""
-    return record.record if isinstance(record, HasConstant) else record
+    if isinstance(record, HasConstant):
+        return record.record
+    return record
 
 
 def _holds_records(value: Mapping[str, Any]) -> bool:
@@ -287,7 +295,10 @@ def _text(values: Mapping[str, Any], column: str) -> str:
     if not isinstance(value, str):
         raise Malformed(f"'{column}' is not a text.")
     text = value.replace("\r\n", "\n").replace("\r", "\n").strip()
-    return text if bare(text) else ""  # marks that nobody sees are no text
+    # Marks that nobody sees are no text.
+    if bare(text):
+        return text
+    return ""
 
 
 def _required(values: Mapping[str, Any], column: str, blank: Collection[str] = _BLANK) -> str:
@@ -300,10 +311,15 @@ def _required(values: Mapping[str, Any], column: str, blank: Collection[str] = _
 
 def _short(values: Mapping[str, Any], mapping: TableMapping, field: Constant) -> str:
     """A short value of a record: of its column, or the same for all."""
-    text = _text(values, column) if (column := mapping.column(field)) else mapping.values.get(field, "")
+    if column := mapping.column(field):
+        text = _text(values, column)
+    else:
+        text = mapping.values.get(field, "")
     if len(text) > 100:
         raise Malformed(f"'{column}' has more than 100 characters.")
-    return "" if text.casefold() in _BLANK else " ".join(text.split())
+    if text.casefold() in _BLANK:
+        return ""
+    return " ".join(text.split())
 
 
 def _language(values: Mapping[str, Any], mapping: TableMapping) -> str:
@@ -320,7 +336,9 @@ def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, 
     """
     parts = [_text(values, column) for column in mapping.columns.get("id", ())]
     if parts and parts[0].casefold() not in _BLANK:
-        return "_".join("_".join(parts).split()).strip("_") if len(parts) > 1 else "_".join(parts[0].split())
+        if len(parts) > 1:
+            return "_".join("_".join(parts).split()).strip("_")
+        return "_".join(parts[0].split())
     told = json.dumps({key: content[key] for key in sorted(content) if key not in ("specialty", "licence")})
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
@@ -344,9 +362,12 @@ def _parsed(text: str, column: str) -> Any:
 def _texts(values: Mapping[str, Any], column: str) -> list[str]:
     """The texts of a cell: one, or a list of them."""
     value = values.get(column)
-    value = _parsed(_text(values, column), column) if not isinstance(value, list) else value
+    if not isinstance(value, list):
+        value = _parsed(_text(values, column), column)
     if isinstance(value, str):
-        return [value] if value else []
+        if value:
+            return [value]
+        return []
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise Malformed(f"'{column}' is not a list of texts.")
     return [text.strip() for text in value if text.strip()]
@@ -364,8 +385,12 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
         said = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
     else:
         value = values.get(columns[0])
-        value = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]), columns[0])
-        said = _transcript(value, columns[0]) if isinstance(value, str) else _spoken(value, columns[0])
+        if not isinstance(value, list | dict):
+            value = _parsed(_required(values, columns[0]), columns[0])
+        if isinstance(value, str):
+            said = _transcript(value, columns[0])
+        else:
+            said = _spoken(value, columns[0])
     turns = [{"role": role, "content": text} for role, text in said if text]
     if not any(turn["role"] == "user" for turn in turns):
         raise Malformed(f"The patient says nothing in {', '.join(map(repr, columns))[:200]}.")
@@ -387,7 +412,9 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
         text = next((turn[key] for key in ("content", "text", "value", "message", "utterance") if key in turn), None)
         if isinstance(speaker, str) and speaker.casefold() in IGNORED_SPEAKERS:
             continue
-        role = role_of(speaker) if isinstance(speaker, str) else ""
+        role = ""
+        if isinstance(speaker, str):
+            role = role_of(speaker)
         if not role:
             raise Malformed(f"The role of turn {place} is neither a patient (user) nor a doctor (assistant).")
         try:
@@ -430,7 +457,10 @@ def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str
         }
     else:
         value = values.get(columns[0])
-        texts = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]), columns[0])
+        if isinstance(value, list | dict):
+            texts = value
+        else:
+            texts = _parsed(_required(values, columns[0]), columns[0])
     if isinstance(texts, str):
         sign = next((sign for sign in ("\n", "|", ";") if sign in texts), "\n")
         texts = [text.strip() for text in texts.split(sign) if text.strip()]

@@ -103,7 +103,9 @@ def guess_field(column: str) -> Field | None:
 def option_letter(column: str) -> str:
     """The letter of the option that a column's name means ('opa', 'Option 1'); '' for none."""
     found = _OPTION.fullmatch(normalized(column.rpartition(".")[2]))
-    return "" if found is None else (found[1] or chr(ord("a") + int(found[2]) - 1)).upper()
+    if found is None:
+        return ""
+    return (found[1] or chr(ord("a") + int(found[2]) - 1)).upper()
 
 
 def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> TableMapping:

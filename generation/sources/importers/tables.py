@@ -179,5 +179,9 @@ def _as_json(value: Any) -> Any:
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, Decimal):
-        return int(value) if value.is_finite() and value == value.to_integral_value() else str(value)
-    return value.isoformat() if isinstance(value, date | time) else {"type": type(value).__name__}
+        if value.is_finite() and value == value.to_integral_value():
+            return int(value)
+        return str(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return {"type": type(value).__name__}

@@ -115,9 +115,14 @@ def recognised_kind(
         return PARQUET
     # Old pickles are known by the name only, and an upload by its first byte only.
     is_pickle = PICKLED in kinds and (container == PICKLE or path.suffix.lower() == ".pkl")
-    kind = PICKLED if is_pickle else {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
+    if is_pickle:
+        kind = PICKLED
+    else:
+        kind = {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
     if kind not in kinds:
-        is_array = "a JSON array" if kind == ARRAY else "JSON Lines or one JSON object"
+        is_array = "JSON Lines or one JSON object"
+        if kind == ARRAY:
+            is_array = "a JSON array"
         published = " or ".join(_KINDS[known] for known in kinds)
         raise WrongFormat(f"It is {is_array if kind != CSV else 'not JSON'}; {label} is {published}.")
     if kind == CSV:
@@ -128,7 +133,9 @@ def recognised_kind(
         if isinstance(record, Malformed):
             problem = problem or f"{where.capitalize()}: {record}"
         elif not isinstance(record, dict):
-            whole = " of the array" if kind == ARRAY else ""
+            whole = ""
+            if kind == ARRAY:
+                whole = " of the array"
             problem = problem or f"{where.capitalize()}{whole} is not a JSON object."
         elif instead := other(record):
             problem = f"It is {instead}"
@@ -190,7 +197,10 @@ _SPLITS = {
 
 def file_of(path: Path, layout: Layout) -> File:
     """What is known of a file; of an uploaded one, by its original name."""
-    stem = Path(layout.file).stem if layout.file else path.stem
+    if layout.file:
+        stem = Path(layout.file).stem
+    else:
+        stem = path.stem
     words = set("".join(c if c.isalpha() else " " for c in stem.casefold()).split())
     splits = [split for split, names in _SPLITS.items() if words & set(names)]
     return File(stem, layout.name, splits[0] if len(splits) == 1 else "")
@@ -216,7 +226,9 @@ def statement_content(statement: str, context: str, *, factual: bool, task: str,
     {kind: 'statement', statement, context, label: 'factual' | 'non-factual', explanation, task,
     source, pair: '', inner_id, split, synthetic: bool} and `more`.
     """
-    label = "factual" if factual else "non-factual"
+    label = "non-factual"
+    if factual:
+        label = "factual"
     fields = {"statement": statement, "context": context, "label": label, "task": task, "source": task}
     rest = {"explanation": "", "pair": "", "inner_id": "", "split": "test", "synthetic": False}
     return {"kind": "statement", **fields, **rest, **more}

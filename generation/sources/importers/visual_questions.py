@@ -31,7 +31,9 @@ _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 
 
 def _answer(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value
 
 
 def _image(cell: Any) -> str | tuple[str, bytes] | None:
@@ -41,7 +43,9 @@ def _image(cell: Any) -> str | tuple[str, bytes] | None:
     """
     if cell is None or isinstance(cell, str):
         return cell and cell.strip()
-    data = cell.get("bytes") if isinstance(cell, dict) else None
+    data = None
+    if isinstance(cell, dict):
+        data = cell.get("bytes")
     try:
         name, content = cell.get("path"), base64.b64decode(data["base64"])  # type: ignore[index]  # checked below
     except (AttributeError, TypeError, KeyError, ValueError):
@@ -57,7 +61,9 @@ def type_of_question(answer: str, options: Collection[str]) -> str:
     """The type of a question in ClinHallu's terms."""
     if options:
         return "multiple_choice"
-    return "yes_no" if answer.strip().casefold().rstrip(".") in ("yes", "no") else "open_ended"
+    if answer.strip().casefold().rstrip(".") in ("yes", "no"):
+        return "yes_no"
+    return "open_ended"
 
 
 def correct_option(letter: str, options: Mapping[str, str]) -> tuple[str, str]:
@@ -112,7 +118,9 @@ def row(
     language = language_fields(visible_text)
     if visible_text.isascii() or not language["language"]:
         language = {"language": "en", "language_confidence": None}
-    same_image = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
+    same_image = ""
+    if len(pictures) == 1 and pictures[0].identity:
+        same_image = f"{dataset} {split} {pictures[0].identity}"
     return Row(
         external_id=external_id,
         title=question,
@@ -151,14 +159,17 @@ class Place:
     def row_id(self) -> str:
         """The id of a record that has none: its split, shard and number."""
         shard = _SHARD.search(self.file.name)
-        of_shard = f"{int(shard[1])}-" if shard and int(shard[2]) > 1 else ""  # in each, numbers restart
+        # In each, numbers restart.
+        of_shard = ""
+        if shard and int(shard[2]) > 1:
+            of_shard = f"{int(shard[1])}-"
         return f"{self.split or 'row'}-{of_shard}{self.number}"
 
     def picture(self, image: Any, *folders: str) -> RecordImage:
         """The image of a column `Image`: inside of it, or of its name in one of these folders."""
-        return (
-            self.bundle.picture(image, *folders) if isinstance(image, str) else inline_picture(*(image or ("", None)))
-        )
+        if isinstance(image, str):
+            return self.bundle.picture(image, *folders)
+        return inline_picture(*(image or ("", None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +204,10 @@ class PictureFormat(Generic[R]):
         """(place, position, record) of every record. Raises WrongFormat."""
         for file, kind in self.files(bundle):
             for number, (where, value) in enumerate(records(file.path, kind, self.model.wants)):
-                record = value if isinstance(value, Malformed | dict) else Malformed("The record is not a JSON object.")
+                if isinstance(value, Malformed | dict):
+                    record = value
+                else:
+                    record = Malformed("The record is not a JSON object.")
                 yield Place(number, file, bundle), f"{file.name} {where}", record
 
     def read(self, record: Any, where: str, place: Place) -> Row | Refusal:
@@ -209,7 +223,10 @@ class PictureFormat(Generic[R]):
             try:
                 files.append((file, recognised_kind(file.path, self.label, self.model, kinds)))
             except WrongFormat as error:
-                problem = error.detail if bundle.kind == "file" else f"{file.name} in the {bundle.kind}: {error.detail}"
+                if bundle.kind == "file":
+                    problem = error.detail
+                else:
+                    problem = f"{file.name} in the {bundle.kind}: {error.detail}"
         if not files:
             raise WrongFormat(problem)
         return files

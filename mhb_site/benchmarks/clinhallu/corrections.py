@@ -40,4 +40,6 @@ def corrected_stages(reasons: Sequence[str]) -> dict[str, str]:
         text = _CORRECTED.search(match[2])
         if text and not stage_fault(stage, text[1]):
             corrections[stage] = text[1].strip()
-    return corrections if rejected == set(corrections) else {}
+    if rejected == set(corrections):
+        return corrections
+    return {}

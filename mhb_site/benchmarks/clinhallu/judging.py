@@ -68,7 +68,9 @@ class StageVerdict(ReplyShape):
 def true_answer(content: Mapping[str, Any]) -> str:
     """The true answer in words, with its letter if there are options."""
     answer, letter = str(content["answer"]), str(content["letter"])
-    return f"{letter}. {answer}" if letter and not answer.startswith(f"{letter}.") else answer
+    if letter and not answer.startswith(f"{letter}."):
+        return f"{letter}. {answer}"
+    return answer
 
 
 def option_lines(content: Mapping[str, Any]) -> list[str]:
@@ -111,7 +113,9 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, imag
 
 
 def _request(prompt: Prompt, sample: Sample, data: Mapping[str, object], rule: str, *, images: bool) -> Request:
-    shown = sample.content["images"] if images else ()
+    shown = ()
+    if images:
+        shown = sample.content["images"]
     texts = {"sight": SIGHT[images], "rule": rule}
     return request_with_images(prompt, shown, data, texts, top_p=TOP_P, max_tokens=MAX_TOKENS)
 

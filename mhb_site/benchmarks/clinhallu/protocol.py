@@ -116,8 +116,13 @@ def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], text: str) -> Decision | None:  # noqa: ARG001
     """The verdict that needs no judge: a missing stage, or an answer without a valid trace."""
     trace = read_trace(text)
-    fault = trace.fault() if rubric.key == ANSWER else stage_fault(rubric.key, trace.stage(rubric.key))
-    return Decision(MISSING, fault) if fault else None
+    if rubric.key == ANSWER:
+        fault = trace.fault()
+    else:
+        fault = stage_fault(rubric.key, trace.stage(rubric.key))
+    if fault:
+        return Decision(MISSING, fault)
+    return None
 
 
 def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: str) -> Sequence[Block]:  # noqa: ARG001

@@ -40,7 +40,9 @@ CRITERIA = {
 
 
 def _corrected_stages(draft: Draft) -> dict[str, str]:
-    return corrections.corrected_stages(draft.reasons) if draft.previous else {}
+    if draft.previous:
+        return corrections.corrected_stages(draft.reasons)
+    return {}
 
 
 def _is_generated(draft: Draft) -> bool:
@@ -59,7 +61,9 @@ def _needs_try(draft: Draft, *, number: int) -> bool:
 
 def _try_prompts(_draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     # Expected once: most candidates have a valid format.
-    return [("generator", reference.REFERENCE.label)] if number == 1 else ()
+    if number == 1:
+        return [("generator", reference.REFERENCE.label)]
+    return ()
 
 
 TRIES = tuple(
@@ -85,7 +89,10 @@ async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
 def _check_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     settings = presets.settings(draft)
     by_letter = settings["letters"] and draft.record.content["letter"]
-    asked = [] if by_letter else [reference.CHECK_ANSWER]
+    if by_letter:
+        asked = []
+    else:
+        asked = [reference.CHECK_ANSWER]
     if settings["consistency"]:
         asked.append(reference.CHECK_TRACE)
     return [("judge", prompt.label) for prompt in asked]

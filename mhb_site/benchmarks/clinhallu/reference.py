@@ -54,7 +54,9 @@ async def generate_candidate(draft: Draft, models: Models, *, number: int) -> Se
 
 def _length_fault(trace: Trace) -> str:
     longest = max(len(text) for text in asdict(trace).values())
-    return f"A stage has {longest} characters; at most {MAX_STAGE} are kept." if longest > MAX_STAGE else ""
+    if longest > MAX_STAGE:
+        return f"A stage has {longest} characters; at most {MAX_STAGE} are kept."
+    return ""
 
 
 # ------------------------------------------------------------------------------------------- report
@@ -144,6 +146,8 @@ async def check_candidate(draft: Draft, models: Models, candidate: Mapping[str, 
         trace = await check_trace(draft, models, candidate)
         checked["consistency"] = trace
         if not trace["consistent"]:
-            status = UNJUDGED if trace["consistent"] is None else INCONSISTENT
+            status = INCONSISTENT
+            if trace["consistent"] is None:
+                status = UNJUDGED
             return {**checked, "status": status, "why": trace["reason"]}
     return {**checked, "status": KEPT}

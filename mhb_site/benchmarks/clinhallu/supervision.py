@@ -29,6 +29,9 @@ def example(content: Mapping[str, Any], stages: str) -> dict[str, Any]:
     """A training example ``{messages: [{role, content}], split}``: question, stages and answer."""
     question = "\n".join([content["question"], *(["Options:", *option_lines(content)] if content["options"] else [])])
     trace = write_stages(**{stage: content["trace"][stage] for stage in STAGES[stages]})
-    target = f"{trace}{ANSWER} {true_answer(content)}" if trace else true_answer(content)
+    if trace:
+        target = f"{trace}{ANSWER} {true_answer(content)}"
+    else:
+        target = true_answer(content)
     messages = [{"role": "user", "content": question}, {"role": "assistant", "content": target}]
     return {"messages": messages, "split": content["split"]}

@@ -43,13 +43,17 @@ class Trace:
         for stage in STAGES:
             if fault := stage_fault(stage, self.stage(stage)):
                 return fault
-        return "" if self.answer else f"It has no {ANSWER}."
+        if self.answer:
+            return ""
+        return f"It has no {ANSWER}."
 
 
 def stage_fault(stage: str, text: str) -> str:
     """Why a stage cannot be judged or kept; '' if it can."""
     words = len(text.split())
-    return "" if words >= MIN_WORDS else f"{HEADERS[stage]} has {words} words; {MIN_WORDS} are needed."
+    if words >= MIN_WORDS:
+        return ""
+    return f"{HEADERS[stage]} has {words} words; {MIN_WORDS} are needed."
 
 
 def read_trace(text: str) -> Trace:
@@ -62,7 +66,10 @@ def read_trace(text: str) -> Trace:
     marks = list(_HEADER.finditer(text))
     answer = ""
     for index, mark in enumerate(marks):
-        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        if index + 1 < len(marks):
+            end = marks[index + 1].start()
+        else:
+            end = len(text)
         section = text[mark.end() : end]
         stage = _STAGE_OF[mark.group().casefold()]
         if stage == REASONING and not answer and (answer_line := _ANSWER.search(section)):
@@ -87,5 +94,7 @@ def request_with_images(
     request = prompt.request(data, texts, **more)
     [*before, last] = request.messages
     numbers = ", ".join(f"image {number}" for number in range(1, len(images) + 1))
-    note = f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers." if len(images) > 1 else ""
+    note = ""
+    if len(images) > 1:
+        note = f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers."
     return replace(request, messages=(*before, Message.with_images(last.role, last.text + note, images)))

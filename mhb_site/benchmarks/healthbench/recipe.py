@@ -18,7 +18,9 @@ async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noq
 
 def finished(draft: Draft) -> NewSample | None:
     """The sample of a conversation; None if it has no rubrics."""
-    return sample(draft) if draft.record.content.get("rubrics") else None
+    if draft.record.content.get("rubrics"):
+        return sample(draft)
+    return None
 
 
 def sample(draft: Draft) -> NewSample:

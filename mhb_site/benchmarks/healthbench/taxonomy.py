@@ -17,7 +17,9 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
 
 def points_of(value: float) -> str:
     """Points as a facet value."""
-    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.9f}".rstrip("0")
 
 
 def themes_of(tags: list[str]) -> list[str]:

@@ -221,7 +221,9 @@ def _filter_request(draft: Draft, pair: Pair, statement: str) -> Request:
 
 def context_block(context: str) -> str:
     """The block of a prompt with a statement's context; nothing for a statement without one."""
-    return f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n" if context else ""
+    if context:
+        return f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n"
+    return ""
 
 
 def read_verdict(reply: str) -> bool | None:
@@ -236,7 +238,9 @@ def _check_verdict(reply: str) -> None:
 
 def context_of(draft: Draft, pair: Pair) -> str:
     """The context of a pair's statements."""
-    return str(draft.record.content[pair.field]) if pair.field else pair.context
+    if pair.field:
+        return str(draft.record.content[pair.field])
+    return pair.context
 
 
 # -------------------------------------------------------------------------------------------- split

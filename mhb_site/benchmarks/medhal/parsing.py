@@ -95,4 +95,6 @@ def _explanations(segment: str) -> Iterator[str]:
 def _clean_explanation(text: str) -> str:
     """The explanation without surrounding marks; empty if it is only a placeholder."""
     text = " ".join(text.strip(" \t\r\n*_#`").split())
-    return "" if text.strip(" .[]()<>").casefold() in _PLACEHOLDERS else text
+    if text.strip(" .[]()<>").casefold() in _PLACEHOLDERS:
+        return ""
+    return text

@@ -49,4 +49,6 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
 def splits(values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     """The splits that records for generation may have, by record kind."""
     making = ("mcq", "note", "nli-entailment", "nli-neutral", "article")
-    return dict.fromkeys(making, ("train",)) if values.get("training_only", True) else {}
+    if values.get("training_only", True):
+        return dict.fromkeys(making, ("train",))
+    return {}

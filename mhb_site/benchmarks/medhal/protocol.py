@@ -124,12 +124,18 @@ def score(
 ) -> Mapping[str, float]:
     """BLEU and ROUGE if statement and decision are non-factual and both have an explanation."""
     reference = str(sample.content.get("explanation") or "")
-    explanation = parser_of(variant, about)(response).explanation if verdict == "tn" else ""
-    return scoring.scores(explanation, reference) if explanation and reference else {}
+    explanation = ""
+    if verdict == "tn":
+        explanation = parser_of(variant, about)(response).explanation
+    if explanation and reference:
+        return scoring.scores(explanation, reference)
+    return {}
 
 
 def label_of(sample: Sample) -> str:
-    return FACTUAL if sample.content["label"] == FACTUAL else NON_FACTUAL
+    if sample.content["label"] == FACTUAL:
+        return FACTUAL
+    return NON_FACTUAL
 
 
 # ----------------------------------------------------------------------------------------- training
@@ -139,7 +145,10 @@ def example(sample: Sample) -> Sequence[Message]:
     """The paper's question with the right answer, in the format of its training prompt."""
     content = sample.content
     factual = label_of(sample) == FACTUAL
-    explanation = "The statement is factual." if factual else str(content.get("explanation") or "")
+    if factual:
+        explanation = "The statement is factual."
+    else:
+        explanation = str(content.get("explanation") or "")
     answer = f"Factual: {'YES' if factual else 'NO'}\nExplanation: {explanation}".rstrip()
     return (*ask(sample, 0)[0].messages, Message("assistant", answer))
 
@@ -147,9 +156,13 @@ def example(sample: Sample) -> Sequence[Message]:
 def kept_together(sample: Sample) -> Sequence[str]:
     """Keys of statements to keep in one part of a training set: same record, pair or context."""
     content = sample.content
-    keys = [f"{content.get('source')}:{content['inner_id']}"] if content.get("inner_id") else []
+    keys = []
+    if content.get("inner_id"):
+        keys = [f"{content.get('source')}:{content['inner_id']}"]
     keys += [f"pair:{content['pair']}"] if content.get("pair") else []
-    return [*keys, f"context:{content['context']}"] if content.get("context") else keys
+    if content.get("context"):
+        return [*keys, f"context:{content['context']}"]
+    return keys
 
 
 # -------------------------------------------------------------------------------------------- rates

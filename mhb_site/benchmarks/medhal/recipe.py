@@ -38,7 +38,9 @@ async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noq
 
 def finished(draft: Draft) -> NewSample | None:
     """The sample of a published statement; None for other records."""
-    return None if draft.record.content["kind"] != PUBLISHED else _published_sample(draft.record.content, draft)
+    if draft.record.content["kind"] != PUBLISHED:
+        return None
+    return _published_sample(draft.record.content, draft)
 
 
 def _published_sample(content: Mapping[str, Any], draft: Draft) -> NewSample:
@@ -81,7 +83,9 @@ def sample(draft: Draft) -> NewSample:
         "length": taxonomy.length_of(context),
     }
     written_by = pair_steps.WRITTEN_BY.get(pair.task)
-    prompt = pair_steps.SETS[draft.prompts][written_by].label if written_by else ""
+    prompt = ""
+    if written_by:
+        prompt = pair_steps.SETS[draft.prompts][written_by].label
     return replace(_new_sample(draft, sample_content, entries), prompt=prompt, bound=pair.place)
 
 
@@ -89,8 +93,12 @@ def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
     """The statement of a sample, or of a published row; None of the records that become pairs."""
     if content["kind"] != PUBLISHED:
         return None
-    made_from = [f"{content['source']} {content['inner_id']}"] if content["inner_id"] else []
-    pair = [content["pair"]] if content["pair"] else []
+    made_from = []
+    if content["inner_id"]:
+        made_from = [f"{content['source']} {content['inner_id']}"]
+    pair = []
+    if content["pair"]:
+        pair = [content["pair"]]
     return LabelledAnswers(
         answers=(content["statement"],),
         right=(content["label"] == pair_steps.FACTUAL,),

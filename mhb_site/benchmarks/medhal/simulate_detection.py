@@ -51,12 +51,17 @@ class MedHalDetectors:
         if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
             return pick(_UNCLEAR_REPLIES, seed, "how", model, variant, statement_hash)
         is_wrong = WRONG_MARK in statement
-        sees = detector.sees_wrong if is_wrong else detector.sees_factual
+        if is_wrong:
+            sees = detector.sees_wrong
+        else:
+            sees = detector.sees_factual
         is_right = chance(seed, "sees", model, statement_hash) < sees
         why = ""
         if chance(seed, "explains", model, statement_hash) < detector.explains:  # what the statement shows of the truth
             plain = " ".join(statement.replace(WRONG_MARK, "").split())
-            why = f"According to the record, {plain}" if is_wrong else plain
+            why = plain
+            if is_wrong:
+                why = f"According to the record, {plain}"
         return _reply_text(variant, factual=is_right != is_wrong, why=why)
 
 
@@ -71,7 +76,9 @@ def _reply_text(variant: str, *, factual: bool, why: str) -> str:
     if variant == protocol.PROMETHEUS:
         return f"Feedback: {why} [RESULT] {5 if factual else 2}"
     if variant == protocol.HALLOUMI:
-        mark = "<|supported|>" if factual else "<|unsupported|>"
+        mark = "<|unsupported|>"
+        if factual:
+            mark = "<|supported|>"
         return f"<|r1|><The statement.><|explain|><{why}><end||explain>{mark}<end||r>"
     if factual:
         return "Factual: YES\nExplanation: The statement is factual."

@@ -33,11 +33,15 @@ def _write(name: str, asked: Asked) -> str:
             asked_for = _ASKED_FOR.match(question)
             return f"{data['ANSWER']} is {asked_for[1] if asked_for else f'the answer to this: {question}'}."
         case "state_value":
-            of = f" of {data['ELEMENT']}" if data["ELEMENT"] else ""
+            of = ""
+            if data["ELEMENT"]:
+                of = f" of {data['ELEMENT']}"
             return f"The patient's {data['CONCEPT']}{of} is {data['VALUE'].rstrip('.')}."
     # The mark takes the place of as many words, so that neither length nor punctuation gives it away.
     words, mark = data["SENTENCE"].rstrip(".!? ").split(), WRONG_MARK.split()
-    kept = words[: -len(mark)] if len(words) > 2 * len(mark) else words
+    kept = words
+    if len(words) > 2 * len(mark):
+        kept = words[: -len(mark)]
     return f"{' '.join((*kept, *mark))}."
 
 
@@ -47,7 +51,9 @@ def _judge(name: str, asked: Asked) -> str:
     if chance(seed, "unclear", *request) < UNCLEAR:
         return "It depends."
     errs = chance(seed, "error", *request) < FILTER_ERROR
-    return "YES" if _is_true(name, data) != errs else "NO"
+    if _is_true(name, data) != errs:
+        return "YES"
+    return "NO"
 
 
 def _is_true(name: str, data: Mapping[str, Any]) -> bool:
@@ -58,7 +64,9 @@ def _is_true(name: str, data: Mapping[str, Any]) -> bool:
             return WRONG_MARK not in data["REWRITTEN"]
     text_words = set(_WORD.findall(str(data["TEXT"]).casefold()))
     statement = str(data["STATEMENT"])  # of the generator's, the value; else the whole
-    claim = statement.rpartition(" is ")[2] if statement.startswith("The patient's ") else statement
+    claim = statement
+    if statement.startswith("The patient's "):
+        claim = statement.rpartition(" is ")[2]
     claim_words = _WORD.findall(claim.casefold())
     return bool(claim_words) and sum(word in text_words for word in claim_words) / len(claim_words) >= SUPPORTED
 

@@ -33,7 +33,9 @@ async def run_attempt(draft: Draft, models: Models, *, number: int) -> Sequence[
 
 async def _make_candidates(draft: Draft, models: Models, result: dict[str, Any]) -> None:
     settings, number = presets.settings(draft), result["number"]
-    last = _last_candidate(draft) if settings["feedback"] else None
+    last = None
+    if settings["feedback"]:
+        last = _last_candidate(draft)
     candidate: Mapping[str, Any] = await candidates.generate(draft, models, number, last)
     for place in range(1, settings["rewrites"] + 2):
         assessed = await judge_candidate(draft, models, {**candidate, "number": f"{number}.{place}"})
@@ -120,5 +122,7 @@ def _last_candidate(draft: Draft) -> dict[str, Any] | None:
     if not made:
         return None
     feedbacks = [entry for attempt in draft.data["tries"] for entry in attempt["feedback"]]
-    feedback = {name: feedbacks[-1][name] for name in ("wording", "structure", "advice")} if feedbacks else {}
+    feedback = {}
+    if feedbacks:
+        feedback = {name: feedbacks[-1][name] for name in ("wording", "structure", "advice")}
     return {"candidate": made[-1], "result": candidates.result_of(made[-1]), "feedback": feedback}

@@ -26,7 +26,9 @@ def result_of(vote: Mapping[str, Any]) -> str:
     """The key in RESULTS of what a vote says."""
     if vote["broken"]:
         return "broken"
-    return "fooled" if vote["fooled"] else "not"
+    if vote["fooled"]:
+        return "fooled"
+    return "not"
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
@@ -90,7 +92,9 @@ def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
 
     def fooled(candidate: Mapping[str, Any]) -> str:
         readable = sum(not vote["broken"] for vote in candidate.get("votes", ()))
-        return f"{candidate['fooled']} / {readable}" if "fooled" in candidate else ""
+        if "fooled" in candidate:
+            return f"{candidate['fooled']} / {readable}"
+        return ""
 
     return table_of(
         _("Candidates"),
@@ -361,4 +365,6 @@ def _difficulty_label(level: str) -> str:
 def _category_label(code: str) -> str:
     """The category's label in the reader's language; '' for terms of an admin and removed ones."""
     label = next((term.label for term in TERMS if term.code == code), "")
-    return _(label) if label else ""
+    if label:
+        return _(label)
+    return ""

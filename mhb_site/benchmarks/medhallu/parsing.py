@@ -123,7 +123,9 @@ def decisions_in(line: str, decision: re.Pattern[str], filler: re.Pattern[str]) 
 
 def _reading_of(match: re.Match[str]) -> Reading:
     name = match.lastgroup or ""
-    return _DIGITS[match["digit"]] if name == "digit" else Reading[name.partition("_")[0]]
+    if name == "digit":
+        return _DIGITS[match["digit"]]
+    return Reading[name.partition("_")[0]]
 
 
 def _contradicts(prose: str, reading: Reading) -> bool:

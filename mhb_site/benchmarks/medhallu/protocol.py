@@ -55,7 +55,9 @@ def shown_answer(key: str, seed: int) -> str:
     answer is shown; the released script draws one per question, without a seed.
     """
     digest = hashlib.sha256(f"{seed}\x1f{key}".encode("utf-8", "surrogatepass")).digest()
-    return HALLUCINATED if digest[0] & 1 else TRUTH
+    if digest[0] & 1:
+        return HALLUCINATED
+    return TRUTH
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:

@@ -107,7 +107,9 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
     qualified = [candidate for candidate in all_candidates if candidate["qualified"]]
     if _is_clustered(draft):  # the one that fools most voters, then the nearest to the true answer
         qualified.sort(key=lambda candidate: (candidate["fooled"], candidate["near"]["cosine"]), reverse=True)
-    chosen = qualified[0] if qualified else None
+    chosen = None
+    if qualified:
+        chosen = qualified[0]
     final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
     if chosen is None:
         # A fallback is marked easy, which would be unfounded for a candidate with unreadable votes.
@@ -219,15 +221,23 @@ def _data_card(draft: Draft) -> dict[str, str]:
         entries[_("true answer")] = _("reworded by the generator")
     judges = {candidate["entailment"]["by"] for candidate in candidates.all_of(data) if candidate["entailment"]}
     entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
-    method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
-    return {**entries, _("similarity"): method} if method else entries
+    if "clusters" in data:
+        method = data["clusters"]["similarity"]
+    else:
+        method = data["final"].get("similarity")
+    if method:
+        return {**entries, _("similarity"): method}
+    return entries
 
 
 def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
     """The two answers of a sample, or of a published pair; None of a question without the second."""
     if "hallucinated" not in content:
         return None
-    truth = content["truth"] if "truth" in content else content["answer"]
+    if "truth" in content:
+        truth = content["truth"]
+    else:
+        truth = content["answer"]
     return LabelledAnswers(
         answers=(truth, content["hallucinated"]),
         right=(True, False),

@@ -44,7 +44,9 @@ REWORDED_FORM = replace(
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
-    form = PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM
+    form = FORM
+    if sample.provenance.get("origin") == "published":
+        form = PUBLISHED_FORM
     if "truth_source" in sample.content:
         form = REWORDED_FORM
     shown = tuple(_blocks(sample.content))

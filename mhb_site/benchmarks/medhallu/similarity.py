@@ -40,7 +40,9 @@ def tf_idf(texts: Sequence[str]) -> NDArray[np.float64]:
 def cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """The cosine similarity, from -1 to 1; 0 if one of the vectors is zero."""
     lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return round(float(first @ second) / lengths, 6) if lengths else 0.0
+    if lengths:
+        return round(float(first @ second) / lengths, 6)
+    return 0.0
 
 
 def euclidean(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:

@@ -33,7 +33,9 @@ class Skill:
 
     def right(self, kind: str) -> float:
         """The chance of a right decision on an answer of this kind."""
-        return 1 - self.false_alarm if kind == TRUE else self.caught[kind]
+        if kind == TRUE:
+            return 1 - self.false_alarm
+        return self.caught[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,21 @@ def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int
     All variants use the same draw: whatever is detected without knowledge is also detected with it.
     """
     detector = DETECTORS[model]
-    skill = detector.knowledge if variant in protocol.HAS_KNOWLEDGE else detector.plain
+    if variant in protocol.HAS_KNOWLEDGE:
+        skill = detector.knowledge
+    else:
+        skill = detector.plain
     kind = perceived_kind(answer)
     right = chance(seed, "sees", model, request_hash) < skill.right(kind)
-    doubt_chance = skill.doubt_right if right else skill.doubt_wrong
+    if right:
+        doubt_chance = skill.doubt_right
+    else:
+        doubt_chance = skill.doubt_wrong
     if variant in protocol.MAY_BE_UNSURE and chance(seed, "doubts", model, request_hash) < doubt_chance:
         return Reading.UNSURE
-    return Reading.FACTUAL if right == (kind == TRUE) else Reading.HALLUCINATED
+    if right == (kind == TRUE):
+        return Reading.FACTUAL
+    return Reading.HALLUCINATED
 
 
 SCRIPT = PromptTable(

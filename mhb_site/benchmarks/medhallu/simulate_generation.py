@@ -110,7 +110,9 @@ def _free_place(place: int, blocks: Mapping[str, Any], seed: int) -> int:
     if not blocks["REJECTED"]:
         return place
     claim = _claim_in(blocks["REJECTED"]["version"]["hallucinated"])
-    return len(CLAIMS) - 2 if _ordered_claims(blocks["QUESTION"], seed)[place % len(CLAIMS)] is claim else place
+    if _ordered_claims(blocks["QUESTION"], seed)[place % len(CLAIMS)] is claim:
+        return len(CLAIMS) - 2
+    return place
 
 
 # Words after which a sentence cannot end.
@@ -182,7 +184,9 @@ def _place_of(answer: str, question: str, seed: int) -> int:
     claim = _claim_in(answer)
     if claim is None:
         lead = answer.partition(" ")[0]
-        return LEAD_INS.index(lead) if lead in LEAD_INS else 0
+        if lead in LEAD_INS:
+            return LEAD_INS.index(lead)
+        return 0
     return _ordered_claims(question, seed).index(claim)
 
 
@@ -200,7 +204,9 @@ def _vote(asked: Asked) -> str:
         planted, claim = known[0]
         fooled = model in FOOLED_VOTERS[_level(question, claim.key, seed)]
     elif _is_paraphrase(answers[0], answers[1]) or _is_paraphrase(answers[1], answers[0]):
-        planted = 0 if _is_paraphrase(answers[0], answers[1]) else 1
+        planted = 1
+        if _is_paraphrase(answers[0], answers[1]):
+            planted = 0
         fooled = model in FOOLED_VOTERS[_level(question, answers[planted].partition(" ")[0], seed)]
     else:  # not written by the simulated generator: guess
         planted, fooled = 0, chance(seed, "guess", model, question, *answers) < 0.5

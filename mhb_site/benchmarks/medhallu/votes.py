@@ -53,13 +53,17 @@ def read_vote(reply: str) -> int | None:
     chosen |= {
         _number(match) for label in _STATED_CHOICE.finditer(prose) if (match := _CHOICE.match(prose, label.end()))
     }
-    return chosen.pop() if len(chosen) == 1 and not DOUBT.search(prose) else None
+    if len(chosen) == 1 and not DOUBT.search(prose):
+        return chosen.pop()
+    return None
 
 
 def _number(choice: re.Match[str]) -> int:
     if choice["digit"]:
         return int(choice["digit"])
-    return 1 if choice["first"] else 2
+    if choice["first"]:
+        return 1
+    return 2
 
 
 def difficulty(fooled: int, voters: int) -> str:
@@ -68,7 +72,9 @@ def difficulty(fooled: int, voters: int) -> str:
         return ""
     if fooled == voters:
         return "hard"
-    return "medium" if fooled > 1 else "easy"
+    if fooled > 1:
+        return "medium"
+    return "easy"
 
 
 async def collect_votes(
@@ -98,11 +104,16 @@ async def _ask_voter(
 ) -> dict[str, Any]:
     content, settings = draft.record.content, presets.settings(draft)
     share = draw_fraction("order", draft.record.external_id, draft.version, number, role)
-    first = TRUTH if settings["order"] == "truth-first" or share < 0.5 else HALLUCINATED
+    first = HALLUCINATED
+    if settings["order"] == "truth-first" or share < 0.5:
+        first = TRUTH
     text, truth = candidate["answer"], presets.truth_of(draft)
     if settings["vote_justification"]:
         text = f"{text}\n{candidate['justification']}"
-    shown = [truth, text] if first == TRUTH else [text, truth]
+    if first == TRUTH:
+        shown = [truth, text]
+    else:
+        shown = [text, truth]
     request = SETS[draft.prompts]["vote"].request(
         {"question": content["question"], "first": shown[0], "second": shown[1]},
         temperature=settings["vote_temperature"],
@@ -111,7 +122,9 @@ async def _ask_voter(
     )
     reply, unread = (await models.ask(role, request)).text, ""
     if settings["reading"] == "contains-2":
-        choice: int | None = 2 if "2" in reply else 1
+        choice: int | None = 1
+        if "2" in reply:
+            choice = 2
     elif (choice := read_vote(reply)) is None:
         unread = reply
         retry = (Message("assistant", reply), Message("user", RETRY_MESSAGE))

@@ -34,7 +34,9 @@ class CommitteeAgreement:
             second[other] += n
         observed = sum((one - other) ** 2 * n for (one, other), n in self.pairs.items())
         expected = sum((one - other) ** 2 * n * m for one, n in first.items() for other, m in second.items())
-        return 1 - observed * total / expected if expected else None
+        if expected:
+            return 1 - observed * total / expected
+        return None
 
     def cells(self) -> tuple[str, ...]:
         """Scored by both, equal, weighted kappa, mean difference, not scored."""

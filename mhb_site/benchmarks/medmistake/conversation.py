@@ -97,16 +97,22 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
         "doctor": models.model("doctor"),
         **draft.data,
     }
-    role = "doctor" if turns and turns[-1]["role"] == "patient" else "patient"
+    role = "patient"
+    if turns and turns[-1]["role"] == "patient":
+        role = "doctor"
     history = [Message(("assistant" if turn["role"] == role else "user"), turn["text"]) for turn in turns]
     asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
     request = SETS[draft.prompts][role].request({"case": data["case"]}, repeat=silent)
     request = replace(request, messages=(*request.messages, *history))
     reply = check_whole(await models.ask(role, request)).text.strip()
-    end = END.search(reply) if role == "patient" else None
+    end = None
+    if role == "patient":
+        end = END.search(reply)
     text = MARK.sub("", reply[: end.start()] if end else reply).strip()
-    invented = INVENTED.findall(text) if role == "patient" else []
+    invented = []
+    if role == "patient":
+        invented = INVENTED.findall(text)
     text = INVENTED.sub(r"\1", text)
     if text:
         turns.append({"role": role, "text": text[:MAX_TURN], **({"invented": invented} if invented else {})})

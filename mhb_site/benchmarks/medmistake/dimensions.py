@@ -96,5 +96,8 @@ def faults(file: str, prompt: Prompt) -> Iterator[str]:
 def anchors(scale: int) -> str:
     """The meaning of each score, as the committee reads it; of the ends alone on other scales."""
     named = ANCHORS.get(scale)
-    meanings = dict(enumerate(named, 1)) if named else {1: ANCHORS[4][0], scale: ANCHORS[4][-1]}
+    if named:
+        meanings = dict(enumerate(named, 1))
+    else:
+        meanings = {1: ANCHORS[4][0], scale: ANCHORS[4][-1]}
     return "\n".join(f"- {score}: {meaning}" for score, meaning in meanings.items())

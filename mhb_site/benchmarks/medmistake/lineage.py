@@ -56,8 +56,13 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
 
 
 def _note_cell(score_entry: Mapping[str, Any]) -> str:
-    score = "–" if score_entry["score"] is None else str(score_entry["score"])
-    turns = f" ({', '.join(map(str, score_entry['turns']))})" if score_entry["turns"] else ""
+    if score_entry["score"] is None:
+        score = "–"
+    else:
+        score = str(score_entry["score"])
+    turns = ""
+    if score_entry["turns"]:
+        turns = f" ({', '.join(map(str, score_entry['turns']))})"
     return f"{score_entry['judge']}: {score}{turns} {score_entry['note']}".strip()
 
 

@@ -57,7 +57,9 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
 
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply. A refusal is neither correct nor a repeated mistake."""
-    answered = "correct" if judgment.correct else "incorrect"
+    answered = "incorrect"
+    if judgment.correct:
+        answered = "correct"
     return Decision("refused" if judgment.refused else answered, judgment.explanation)
 
 

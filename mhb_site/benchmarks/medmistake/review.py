@@ -51,7 +51,9 @@ def marked_turns(conversation: Sequence[Mapping[str, Any]], mistake_turns: Colle
     def mark(number: int, turn: Mapping[str, Any]) -> str:
         if turn.get("invented"):
             return _("Made-up value")
-        return _("Mistake") if number in mistake_turns else ""
+        if number in mistake_turns:
+            return _("Mistake")
+        return ""
 
     return tuple(
         Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=mark(number, turn))
@@ -74,7 +76,9 @@ def _quoted_turns(conversation: Sequence[Mapping[str, Any]], numbers: Sequence[i
     """The turns in which the mistake was made, with what was said there: the question is about it."""
     lines = []
     for number in numbers:
-        said = conversation[number - 1]["text"] if 0 < number <= len(conversation) else ""
+        said = ""
+        if 0 < number <= len(conversation):
+            said = conversation[number - 1]["text"]
         excerpt = Truncator(said).chars(MAX_EXCERPT)
         lines.append(f"{number}: “{excerpt}”" if excerpt else str(number))
     return "\n".join(lines) or "–"

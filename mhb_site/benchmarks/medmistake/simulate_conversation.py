@@ -90,7 +90,10 @@ def _doctor(asked: Asked) -> str:
     if place >= len(mistakes):
         return "Is there anything else that you would like to ask?"
     mistake = mistakes[place]
-    sentence = mistake.wrong if makes_mistake(model, first, mistake, seed) else mistake.right
+    if makes_mistake(model, first, mistake, seed):
+        sentence = mistake.wrong
+    else:
+        sentence = mistake.right
     return f"Thank you for telling me. {sentence} Does that make sense to you?"
 
 
@@ -104,9 +107,9 @@ def _scores(asked: Asked) -> dict[str, Any]:
             if mistake.wrong in turn["text"] and chance(seed, "sees", model, story, mistake.key) >= MISS_RATES[model]:
                 found_mistakes[mistake.dimension] = (turn["turn"], mistake)
     dimensions = data["DIMENSIONS"]
-    omitted = (
-        dimensions[-1]["key"] if len(dimensions) > 1 and chance(seed, "leaves", model, story) < OMISSION_RATE else ""
-    )
+    omitted = ""
+    if len(dimensions) > 1 and chance(seed, "leaves", model, story) < OMISSION_RATE:
+        omitted = dimensions[-1]["key"]
     scores: list[dict[str, Any]] = []
     for dimension in dimensions:
         key = dimension["key"]

@@ -51,7 +51,9 @@ def _judge_replication(asked: Asked) -> dict[str, Any]:
 
 
 def _language(text: str) -> str:
-    return "zh" if re.search(r"[\u3400-\u9fff]", text) else "en"
+    if re.search(r"[\u3400-\u9fff]", text):
+        return "zh"
+    return "en"
 
 
 def _write(asked: Asked) -> dict[str, str]:
@@ -60,7 +62,9 @@ def _write(asked: Asked) -> dict[str, str]:
     told = [text.removeprefix(HELLO).strip() for text in data["PATIENT"] if GOODBYE not in text]
     patient_text, title = " ".join(told), str(data["MISTAKE"]["title"])
     language = _language(patient_text)
-    earlier = str([data["REJECTED"], data.get("TRIED", ())]) if data["REJECTED"] or data.get("TRIED") else ""
+    earlier = ""
+    if data["REJECTED"] or data.get("TRIED"):
+        earlier = str([data["REJECTED"], data.get("TRIED", ())])
     offset = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
     openings = _OPENINGS[language]
     first = offset % len(openings)
@@ -69,7 +73,9 @@ def _write(asked: Asked) -> dict[str, str]:
     parts = [opening, patient_text[:2_000], _QUESTIONS[language]]
     if not earlier and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
         parts.insert(2, _GIVEAWAY_QUESTIONS[language])
-    planted = mistake_of(title) if language == "en" else None
+    planted = None
+    if language == "en":
+        planted = mistake_of(title)
     return {
         "scenario": " ".join(parts),
         "must": planted.must if planted else _MUSTS[language].format(title.rstrip(".。")),

@@ -146,7 +146,9 @@ def _summary(check: str, data: Mapping[str, Any]) -> str:
 
 def _find(check: str, draft: Draft) -> CheckFinding | None:
     text = _summary(check, draft.data)
-    return CheckFinding(check, text) if text else None
+    if text:
+        return CheckFinding(check, text)
+    return None
 
 
 CHECKS = tuple(

@@ -157,7 +157,9 @@ def share_kept(turns: Iterable[Mapping[str, str]], source: Iterable[Mapping[str,
     """
     source_runs, kept_runs = _count_runs(source), _count_runs(turns)
     total = sum(source_runs.values())
-    return sum(min(n, kept_runs[run]) for run, n in source_runs.items()) / total if total else 1.0
+    if total:
+        return sum(min(n, kept_runs[run]) for run, n in source_runs.items()) / total
+    return 1.0
 
 
 def _count_runs(turns: Iterable[Mapping[str, str]]) -> Counter[tuple[str, ...]]:
@@ -211,7 +213,9 @@ def _script(text: str) -> str:
     """The script of most letters of a text; "" for a text with few letters."""
     counts = {name: len(letters.findall(text)) for name, letters in SCRIPTS.items()}
     name = max(counts, key=lambda each: counts[each])
-    return name if counts[name] >= 6 and counts[name] * 2 > sum(counts.values()) else ""
+    if counts[name] >= 6 and counts[name] * 2 > sum(counts.values()):
+        return name
+    return ""
 
 
 def _language_faults(texts: Sequence[str], source: Sequence[str], rubrics: Sequence[Criterion]) -> Iterator[str]:

@@ -235,7 +235,9 @@ def sample(draft: Draft) -> NewSample:
     """
     content = draft.data["content"]
     of_record = draft.record.content.get("specialty")  # neither HealthBench nor PMC-Patients has one
-    specialty = of_record.strip()[:MAX_SPECIALTY] if isinstance(of_record, str) else ""
+    specialty = ""
+    if isinstance(of_record, str):
+        specialty = of_record.strip()[:MAX_SPECIALTY]
     return NewSample(
         task=content["task"],
         title=draft.record.title,
@@ -260,7 +262,9 @@ def _data_card(draft: Draft) -> dict[str, str]:
     """Entries of the data card: the record's HealthBench themes, and the share of text kept."""
     tags = draft.record.content.get("tags") or ()
     themes = [tag.removeprefix("theme:") for tag in tags if isinstance(tag, str) and tag.startswith("theme:")]
-    entries = {_("theme"): ", ".join(themes)} if themes else {}
+    entries = {}
+    if themes:
+        entries = {_("theme"): ", ".join(themes)}
     if kept := draft.data.get("kept"):
         tenth = min(int(kept["share"] * 10), 9) * 10
         entries[_("text kept")] = f"{tenth}–{tenth + 10} %"

@@ -100,7 +100,9 @@ def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
 
 def _levels(code: str, task: str) -> tuple[str, ...]:
     """The levels of evidence that can show a trap of this type in this task."""
-    report: tuple[str, ...] = ("case",) if task == "report" and code not in KNOWLEDGE else ()
+    report: tuple[str, ...] = ()
+    if task == "report" and code not in KNOWLEDGE:
+        report = ("case",)
     return tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED_LEVELS), *report)))
 
 
@@ -145,7 +147,9 @@ def _traps(content: Mapping[str, Any]) -> Table:
 
 def _location(trap: Mapping[str, Any]) -> str:
     """Where the trap is, with the words that carry it if the generator quoted them."""
-    return f"{trap['where']}: “{trap['words']}”" if trap.get("words") else str(trap["where"])
+    if trap.get("words"):
+        return f"{trap['where']}: “{trap['words']}”"
+    return str(trap["where"])
 
 
 def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:

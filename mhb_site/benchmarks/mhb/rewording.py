@@ -43,7 +43,9 @@ def verifier(draft: Draft) -> str:
     """The role that checks a rewording: another model than the generator; '' if there is none."""
     if any(check.name in draft.checks for check in examiner.CHECKS):
         return examiner.ROLE
-    return "checker" if draft.record.content["kind"] == "report" and "answerable" in draft.checks else ""
+    if draft.record.content["kind"] == "report" and "answerable" in draft.checks:
+        return "checker"
+    return ""
 
 
 def makes_rewording(draft: Draft) -> bool:
@@ -88,7 +90,9 @@ async def check_rewording(draft: Draft, models: Models) -> Sequence[Draft]:
 def reworded(draft: Draft) -> NewSample | None:
     """The control in other words, by the same rubrics; None if it has none that says the same."""
     sameness = draft.data.get("sameness")
-    original = control.control(draft) if sameness is not None else None
+    original = None
+    if sameness is not None:
+        original = control.control(draft)
     if original is None or sameness is None or sameness["added"].strip() or sameness["removed"].strip():
         return None
     content = {**original.content, "reworded": True, **_with_texts(original, draft.data["reworded"])}

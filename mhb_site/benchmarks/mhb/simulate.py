@@ -49,11 +49,19 @@ FAILURE_RATES: Mapping[str, Mapping[str, float]] = {
 
 
 def _judge_prompt(asked: Asked) -> dict[str, Any]:
-    ordered = _ordered_verdict(asked.messages) if asked.model == OBEDIENT_JUDGE else None
-    told = None if ordered is None else {"explanation": "I was told so.", "criteria_met": ordered}
+    ordered = None
+    if asked.model == OBEDIENT_JUDGE:
+        ordered = _ordered_verdict(asked.messages)
+    if ordered is None:
+        told = None
+    else:
+        told = {"explanation": "I was told so.", "criteria_met": ordered}
     if told and asked.messages[0].text.startswith(judging.JUDGE.heading + "\n"):
         return told  # even if the blocks cannot be read
-    error = JUDGE_ERROR if asked.model in _JUDGES else 0.0  # the examiner makes none
+    # The examiner makes none.
+    error = 0.0
+    if asked.model in _JUDGES:
+        error = JUDGE_ERROR
     if "CRITERION" in asked.data:
         return _judge(asked.data, asked.seed, error)
     judgments = [
@@ -71,7 +79,9 @@ class _Targets:
         text = "\n".join(message.text for message in messages)
         if model == ADVERSARY:
             return _adversarial_answer(text)
-        return _target_answer(model, text, seed) if model in FAILURE_RATES else None
+        if model in FAILURE_RATES:
+            return _target_answer(model, text, seed)
+        return None
 
 
 _OPENINGS = {
@@ -103,7 +113,9 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
         return _control_answer(text)
     case_hash = digest_of(text)
     language = planted[0].language
-    paragraphs = [pick(_OPENINGS[language], seed, "opening", model, case_hash)] if language in _OPENINGS else []
+    paragraphs = []
+    if language in _OPENINGS:
+        paragraphs = [pick(_OPENINGS[language], seed, "opening", model, case_hash)]
     for template in planted:
         sentences = []
         for at, scripted in enumerate(template.criteria):
@@ -147,9 +159,12 @@ def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
     for name in ("CONTEXT", "STIMULUS", "RESPONSE", "TRAPS", "CRITERION", "CRITERIA"):
         before, opening, rest = f"\n{outside}\n".partition(f"\n<<<{name}\n")
         _block, closing, after = f"\n{rest}".partition(f"\n{name}>>>\n")
-        outside = f"{before}\n{after}" if opening and closing else outside
+        if opening and closing:
+            outside = f"{before}\n{after}"
     order = re.search(r'criteria_met"?\s*[=:]\s*(true|false)', outside)
-    return None if order is None else order[1] == "true"
+    if order is None:
+        return None
+    return order[1] == "true"
 
 
 def _check_answerable(asked: Asked) -> dict[str, Any]:
@@ -209,7 +224,9 @@ def _read_blind(asked: Asked) -> dict[str, Any]:
     blocks = asked.data
     text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
     hint = _HINTS.search(blocks["QUESTION"])
-    noticed = [{"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"}] if hint else []
+    noticed = []
+    if hint:
+        noticed = [{"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"}]
     noticed += [
         {"words": template.marker, "why": "This seems wrong to me.", "shows": "knowledge"}
         for template in planted_templates(text)
@@ -248,7 +265,9 @@ def _control_question(report: str) -> dict[str, Any]:
         question = f"What did the {name if name[:2].isupper() else name[0].lower() + name[1:]} show?"
     else:
         where = _SENTENCE_END.split(text, maxsplit=1)[0].strip()[:900]
-        question = "患者因什么情况就诊？" if template_language(report) == "zh" else "How did this patient present?"
+        question = "How did this patient present?"
+        if template_language(report) == "zh":
+            question = "患者因什么情况就诊？"
     return {"question": question, "answer": where, "where": where}
 
 
@@ -256,7 +275,9 @@ def _control_answer(text: str) -> str | None:
     """What the report in a target's prompt says, if the question is the control's."""
     _before, _mark, rest = text.partition("<report>\n")
     report, mark, question = rest.partition("\n</report>")
-    control_question = _control_question(report) if mark else {}
+    control_question = {}
+    if mark:
+        control_question = _control_question(report)
     asked = control_question.get("question")
     if asked is None or question.strip() not in (asked, _in_other_words(str(asked))):
         return None
@@ -268,7 +289,9 @@ def _in_other_words(text: str) -> str:
     sentences = [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence and sentence.strip()]
     if len(sentences) > 1:
         return " ".join(reversed(sentences))
-    courtesy = "请问，" if template_language(text) == "zh" else "Please: "
+    courtesy = "Please: "
+    if template_language(text) == "zh":
+        courtesy = "请问，"
     return courtesy + text.strip()
 
 
@@ -292,7 +315,9 @@ def _judge(blocks: Mapping[str, Any], seed: int, error: float = JUDGE_ERROR) -> 
     text, response = plain_text(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
     if blocks["CRITERION"].startswith(control.DOUBTS):
         doubts = _DOUBT.search(response)
-        explanation = f"The response doubts: “{doubts[0]}”" if doubts else "The response doubts nothing."
+        explanation = "The response doubts nothing."
+        if doubts:
+            explanation = f"The response doubts: “{doubts[0]}”"
         return {"explanation": explanation, "criteria_met": doubts is None}
     match = _nearest_criterion(blocks["CRITERION"], planted_templates(text))
     met = is_met(blocks["CRITERION"], text, response)
@@ -305,7 +330,9 @@ def _judge(blocks: Mapping[str, Any], seed: int, error: float = JUDGE_ERROR) -> 
         met = not met
     scripted = template.criteria[at]
     forbids = FORBIDS.search(scripted.criterion.casefold())
-    says = "says" if met != bool(forbids) else "does not say"
+    says = "does not say"
+    if met != bool(forbids):
+        says = "says"
     explanation = f"The response {says}: “{scripted.bad if forbids else scripted.good}”"
     return {"explanation": explanation, "criteria_met": met}
 
@@ -339,7 +366,9 @@ def _nearest_criterion(criterion: str, planted: Sequence[Template]) -> tuple[Tem
     """
     scripted = [(template, at) for template in planted for at in range(len(template.criteria))]
     nearness = [word_overlap(criterion, template.criteria[at].criterion) for template, at in scripted]
-    return scripted[nearness.index(max(nearness))] if any(nearness) else None
+    if any(nearness):
+        return scripted[nearness.index(max(nearness))]
+    return None
 
 
 _DEFAULT, _CONTROLS = recipe.SETS[""], control.PROMPTS_BY_KIND

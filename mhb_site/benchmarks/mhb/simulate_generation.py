@@ -58,7 +58,9 @@ def planted_templates(text: str) -> list[Template]:
 
 
 def plain_text(value: str | list[dict[str, str]]) -> str:
-    return value if isinstance(value, str) else "\n".join(turn["content"] for turn in value)
+    if isinstance(value, str):
+        return value
+    return "\n".join(turn["content"] for turn in value)
 
 
 # What the assistant says in the turn that is added: it fits any question, and makes room for the
@@ -107,7 +109,9 @@ def generate(task: str, asked: Asked) -> dict[str, Any]:
 def template_language(text: str) -> str:
     """The language of the traps for a text: its own if that is certain and they have it, else English."""
     detected = detect(text)
-    return detected.language if detected.language in _WAYS_ON and detected.confidence >= SURE_OF_SHORT else "en"
+    if detected.language in _WAYS_ON and detected.confidence >= SURE_OF_SHORT:
+        return detected.language
+    return "en"
 
 
 def _choose_template(
@@ -130,7 +134,10 @@ def _choose_template(
     available = sorted({template.subtype for template in candidates})
     wanted = [code for code in preferred if code in available]
     followed = wanted and chance(seed, "heeded", case_hash) < PREFERENCE_FOLLOWED
-    subtype = wanted[0] if followed else pick(available, seed, "subtype", case_hash)
+    if followed:
+        subtype = wanted[0]
+    else:
+        subtype = pick(available, seed, "subtype", case_hash)
     matching = [template for template in candidates if template.subtype == subtype]
     return pick(matching, seed, "template", case_hash)
 

@@ -32,7 +32,10 @@ def _lists_values(text: str) -> bool:
     rows = [number for number, line in enumerate(text.splitlines()) if _ROW.match(line)]
     in_a_row = 1
     for number, following in pairwise(rows):
-        in_a_row = in_a_row + 1 if following == number + 1 else 1
+        if following == number + 1:
+            in_a_row = in_a_row + 1
+        else:
+            in_a_row = 1
         if in_a_row >= MIN_ROWS:
             return True
     return False

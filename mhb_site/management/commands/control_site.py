@@ -14,5 +14,8 @@ class Command(StepCommand):
         parser.add_argument("action", choices=["pause", "resume"])
 
     def step(self, **options: Any) -> dict[str, Any]:
-        act = services.pause_site if options["action"] == "pause" else services.resume_site
+        if options["action"] == "pause":
+            act = services.pause_site
+        else:
+            act = services.resume_site
         return {"changed": act()}

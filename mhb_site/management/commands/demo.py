@@ -75,7 +75,9 @@ class Command(BaseCommand):
         if port in model_ports:
             raise CommandError("MHB_PORT and MHB_MODELS_PORT must be different ports.")
         for wanted_port in (port, *model_ports):
-            variable = "MHB_PORT" if wanted_port == port else "MHB_MODELS_PORT"
+            variable = "MHB_MODELS_PORT"
+            if wanted_port == port:
+                variable = "MHB_PORT"
             if not children.port_is_free(HOST, wanted_port):
                 raise CommandError(
                     f"Port {wanted_port} is taken. Choose another: make demo {variable}={wanted_port + 1}"

@@ -38,5 +38,8 @@ class Command(StepCommand):
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
         refusals = [asdict(refusal) for refusal in result.refusals]
-        failed = {} if result.drafts else {"failed": len(refusals) or "the file has no submitted annotation"}
+        if result.drafts:
+            failed = {}
+        else:
+            failed = {"failed": len(refusals) or "the file has no submitted annotation"}
         return {"drafts": [[draft.case, draft.account] for draft in result.drafts], "refusals": refusals, **failed}

@@ -36,7 +36,9 @@ class Command(BaseCommand):
             raise CommandError(f"There is no case {unknown[0]}.")
         chosen = Q(pk__in=known)
         if options["undetermined"]:
-            of = {"benchmark": options["benchmark"]} if options["benchmark"] else {}
+            of = {}
+            if options["benchmark"]:
+                of = {"benchmark": options["benchmark"]}
             chosen |= Q(closed_at=None, language=UNDETERMINED, kind=Case.Kind.WORK, **of)
         done = 0
         for number in Case.objects.filter(chosen).order_by("pk").values_list("pk", flat=True):

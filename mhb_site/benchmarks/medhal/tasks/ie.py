@@ -27,7 +27,9 @@ async def pairs(
     result = []
     for index, extraction in selected:
         name = _value_name(extraction)
-        other = await others.draw(name, own_values[name], f"{settings['seed']}/{index}") if others else None
+        other = None
+        if others:
+            other = await others.draw(name, own_values[name], f"{settings['seed']}/{index}")
         result.append(
             Pair(
                 "ie",

@@ -116,7 +116,9 @@ def exclusion_reason(content: Mapping[str, Any], filters: str) -> str:
                 return "negated"
             if _UNSEEN.search(question) or all(map(_LETTER.search, options)):
                 return "unseen"
-            return "true-false" if any(map(_TRUTH.search, options)) else ""
+            if any(map(_TRUTH.search, options)):
+                return "true-false"
+            return ""
     return ""
 
 
@@ -126,12 +128,16 @@ def _released_exclusion(dataset: str, question: str, options: Sequence[str]) -> 
     It looks for 'the above' only in the last option, and for 'except' only in lower case.
     """
     if dataset == "medqa":
-        return "" if last_question(question)[1] else "no-question"
+        if last_question(question)[1]:
+            return ""
+        return "no-question"
     if "the above" in options[-1]:
         return "the-above"
     if "except" in question:
         return "negated"
-    return "true-false" if any("true" in text.lower() or "false" in text.lower() for text in options) else ""
+    if any("true" in text.lower() or "false" in text.lower() for text in options):
+        return "true-false"
+    return ""
 
 
 def _context_and_question(question: str, mode: str) -> tuple[str, str]:

@@ -81,7 +81,9 @@ def is_one_sentence(text: str) -> bool:
 def last_question(text: str) -> tuple[str, str]:
     """The text around the last question, and that question; ('', '') if there is none."""
     asked = [part for part in sentences(text, wrapped=True) if _ASKED.search(part.text)]
-    return _around(text, asked[-1]) if asked else ("", "")
+    if asked:
+        return _around(text, asked[-1])
+    return ("", "")
 
 
 def last_sentence(text: str) -> tuple[str, str]:

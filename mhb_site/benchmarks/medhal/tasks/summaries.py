@@ -40,11 +40,10 @@ def _pair(
     content: Mapping[str, Any], field: str, summary_field: str, external_id: str, settings: Mapping[str, Any]
 ) -> Pair:
     place = f"{field}-{summary_field}"
-    summary = (
-        strip_publisher_lines(content[summary_field])
-        if summary_field == "shorter_abstract"
-        else strip_boilerplate(content[summary_field])
-    )
+    if summary_field == "shorter_abstract":
+        summary = strip_publisher_lines(content[summary_field])
+    else:
+        summary = strip_boilerplate(content[summary_field])
     candidates = alterable_sentences(summary, settings["summary_sentence"], last=settings["summary_last"])
     if not candidates:
         return Pair("summarization", place=place, out="no-sentence")

@@ -61,7 +61,9 @@ def _with_spacing(text: str, original: str) -> str:
             for position in range(1, len(own)):
                 if own[position] == " " and unusual:
                     own[position] = unusual.pop(0)
-            pending = unusual[0] if unusual else ""
+            pending = ""
+            if unusual:
+                pending = unusual[0]
         elif theirs:
             pending = max(theirs, key=len)
         if not new_start and own:
