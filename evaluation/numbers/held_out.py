@@ -1,8 +1,9 @@
 """Each model's rate on public samples beside that on held-out ones: what contamination would show.
 
-Which samples are held out is drawn by source record, so that the two parts differ by chance alone.
-A model that does better on what is public may have seen it. Where records of both parts share an
-image or a document, the parts vary together, and the interval is a little too wide.
+Which samples are held out is drawn by cluster, so that the two parts differ by chance alone. A
+model that does better on what is public may have seen it. Releases of MHB 0.2 and earlier drew
+source records: where records of both parts share an image or a document, the parts vary together,
+and the interval is a little too wide.
 """
 
 from collections.abc import Iterable, Iterator

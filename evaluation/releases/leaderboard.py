@@ -122,6 +122,11 @@ class Leaderboard:
         return any(entry.coverage for entry in self.entries)
 
     @property
+    def has_complete(self) -> bool:
+        """Whether there are complete results."""
+        return any(entry.coverage is None for entry in self.entries)
+
+    @property
     def unlike(self) -> bool:
         """Whether some runs were judged in another way than the ranked ones."""
         return any(entry.differs for entry in self.entries)

@@ -6,13 +6,15 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 
 from generation import errors
+from generation.common.components import components
 from generation.jobs.settings import setting, settings_class
-from generation.models import Erratum, Sample, SampleVersion
+from generation.models import Erratum, Sample, SampleVersion, SourceRecord
 from generation.recipes.configuration import configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
@@ -78,8 +80,8 @@ class Composition:
     """The requested composition of a release.
 
     `where`: field -> value, for the names in `FIELDS` and `CHOICES`. `held_out`: the share of
-    source records to hold out. `configuration`: the name of one that the benchmark offers. Raises
-    WrongComposition.
+    source records to hold out, in whole clusters. `configuration`: the name of one that the
+    benchmark offers. Raises WrongComposition.
     """
 
     batches: Sequence[int] = setting(
@@ -155,7 +157,7 @@ class Composition:
         return cls(**{**stored, "batches": tuple(stored.get("batches", ()))})
 
     def holds_out(self, source: str, external_id: str) -> bool:
-        """Whether to hold out this record's samples, as in every release with this seed and share.
+        """Whether this record is drawn to be held out: in every release with this seed and share.
 
         Decided by a digest and not by rank, so that no sample becomes public because another record
         was added.
@@ -281,6 +283,42 @@ def choices(benchmark: str, composition: Composition) -> Iterator[tuple[int, boo
     """The versions that go in, in order, each with whether it is held out."""
     rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
     group_of, record_draw = _draw(benchmark, composition)
-    for pk, group, source, external_id in rows.values_list("pk", group_of, *_RECORD).iterator(chunk_size=READ):
-        if record_draw is None or record_draw.includes(group, source, external_id):
+    in_clusters = _held_out_clusters(benchmark, composition)
+    columns = ("pk", "sample__record", group_of, *_RECORD)
+    for pk, record, group, source, external_id in rows.values_list(*columns).iterator(chunk_size=READ):
+        if record_draw is not None and not record_draw.includes(group, source, external_id):
+            continue
+        if record in in_clusters:
+            yield pk, in_clusters[record]
+        else:
             yield pk, composition.holds_out(source, external_id)
+
+
+def _held_out_clusters(benchmark: str, composition: Composition) -> dict[int, bool]:
+    """Record that may share something with others -> whether its cluster is held out.
+
+    Records that share an image, a document or a patient, directly or through others, are held out
+    together: a model that has seen one of them has seen a part of the others. The first that was
+    imported decides, of all records of the sources and not only of approved ones: so no sample
+    becomes public because another one was approved, or a record added that joins no two clusters.
+    """
+    if not composition.held_out:
+        return {}
+    sources = Sample.objects.filter(benchmark=benchmark).order_by().values("record__source").distinct()
+    sharing = SourceRecord.objects.filter(source__in=sources).exclude(shares="").order_by("pk")
+    records: list[int] = []
+    drawn: list[bool] = []
+    edges: list[tuple[int, int]] = []
+    first_with: dict[str, int] = {}
+    rows = sharing.values_list("pk", "source__name", "external_id", "shares")
+    for place, (pk, source, external_id, shares) in enumerate(rows.iterator(chunk_size=READ)):
+        records.append(pk)
+        drawn.append(composition.holds_out(source, external_id))
+        for thing in shares.split():
+            edges.append((place, first_with.setdefault(thing, place)))
+    if not records:
+        return {}
+    cluster = components(np.array(edges), len(records))
+    _clusters, first_places = np.unique(cluster, return_index=True)
+    held_out = np.array(drawn)[first_places][cluster]
+    return dict(zip(records, held_out.tolist(), strict=True))

@@ -21,6 +21,7 @@ from generation.models import Erratum, Release, Sample
 from generation.models.work import Work
 from review.errors import NotAllowed
 from review.models import User
+from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import HOSTILE, SAMPLES, judged_run, model, query_count, text_of
@@ -379,6 +380,30 @@ def test_incomplete_results_are_published_by_naming_their_coverage(
     for act in (withdraw, publish):
         post(act)
     assert "half" not in text_of(Client().get(public)), "a new publication begins without them"
+
+
+def test_the_board_speaks_only_of_results_that_are_there(large_release: Release, admin: Client) -> None:
+    """No complete run, no ranking, no rate: no sentence and no quotient about it."""
+    run = judged_run(large_release, "half", verdicts=GOOD)
+    some = run.judgments.order_by("pk")[:20]
+    Judgment.objects.filter(pk__in=[each.pk for each in some]).delete()
+    services.publish(large_release, actor=OPERATOR)
+    services.publish_incomplete(large_release, run=run.pk, model="half", settled=40, criteria=60, actor=OPERATOR)
+    page = text_of(admin.get(address("results", large_release)))
+    assert "40 of 60 criteria" in page
+    assert "complete run" not in page
+    judged_run(large_release, "one")
+    Run.objects.filter(pk=judged_run(large_release, "other").pk).update(judging=Run.Judging.PER_SAMPLE)
+    board = leaderboard(large_release)
+    assert (board.unlike, board.ranked) == (True, False)
+    page = text_of(admin.get(address("results", large_release)))
+    assert "latest complete run" in page
+    assert "say what differs" in page
+    assert "are ranked" not in page
+    unasked = judged_run(large_release, "unread")
+    unasked.judgments.update(verdict="", status="failed", error="BrokenReply")
+    page = text_of(admin.get(address("results", large_release)))
+    assert "0 / 0" not in page
 
 
 def test_the_command_publishes_and_withdraws(release: Release, capsys: pytest.CaptureFixture[str]) -> None:

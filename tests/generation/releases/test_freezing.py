@@ -21,7 +21,7 @@ from generation.models import Freeze, Release, ReleasedSample, Sample, SampleVer
 from generation.outcomes import reopening
 from generation.releases import export, queries, services
 from generation.releases.citing import bibtex
-from generation.releases.freezing.composition import Composition, Tally
+from generation.releases.freezing.composition import Composition, Tally, choices
 from generation.releases.freezing.spool import Spool
 from generation.releases.queries import exported_samples
 from review.audit import verification
@@ -285,6 +285,26 @@ def held_out_flags(samples: list[Sample], seed: int) -> list[bool]:
     """Whether each sample is held out by a composition with this seed."""
     composition = Composition(held_out=0.5, seed=seed)
     return [composition.holds_out(sample.record.source.name, sample.record.external_id) for sample in samples]
+
+
+def test_records_that_share_something_are_held_out_together(approved_samples: list[Sample]) -> None:
+    """Also through others that were not approved, and whatever else is imported later."""
+    records = [sample.record for sample in approved_samples]
+    between = type(records[0]).objects.create(source=records[3].source, external_id="between", title="-", content={})
+    shared = {records[0]: "image:a", between: "image:a document:b", records[4]: "document:b", records[1]: "image:c"}
+    for record, things in shared.items():
+        type(record).objects.filter(pk=record.pk).update(shares=things)
+    seen = set()
+    for seed in range(20):
+        drawn = held_out_flags(approved_samples, seed)
+        expected = {sample.pk: is_drawn for sample, is_drawn in zip(approved_samples, drawn, strict=True)}
+        expected[approved_samples[4].pk] = drawn[0]
+        found = {}
+        for version, is_held_out in choices("mhb", Composition(held_out=0.5, seed=seed)):
+            found[SampleVersion.objects.get(pk=version).sample_id] = is_held_out
+        assert found == expected
+        seen.add(drawn[0] == drawn[4])
+    assert seen == {True, False}  # so that the draw by record alone would have failed
 
 
 @pytest.mark.plain
