@@ -100,8 +100,15 @@ def case_spec(number: int = 1, *, version: int = 1, form: Form = FORM, **changes
 
 
 def reset_sequences(*models: type[Model]) -> None:
-    """Restart the primary keys of `models`: PostgreSQL rolls back rows, but not sequences."""
+    """Restart the primary keys of `models`, which have no rows.
+
+    PostgreSQL rolls back rows, but not sequences; SQLite keeps those of deleted rows.
+    """
+    tables = [model._meta.db_table for model in models]
+    sequences = [{"table": table, "column": "id"} for table in tables]
     with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_by_name_sql(no_style(), sequences):
+            cursor.execute(statement)
         for statement in connection.ops.sequence_reset_sql(no_style(), models):
             cursor.execute(statement)
 
