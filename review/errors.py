@@ -219,7 +219,11 @@ class InvitationInvalid(ReviewError, status=410):
 
 
 class NotInvitable(ReviewError, status=409):
-    """This account needs no invitation: it is closed, or its password has been set."""
+    """This account needs no invitation: it is closed, its password has been set, or its owner signs in elsewhere."""
+
+
+class SignsInElsewhere(ReviewError, status=403):
+    """You sign in to this account through your identity provider. Choose it on the sign-in page."""
 
 
 class RosterRefused(ReviewError, status=422):

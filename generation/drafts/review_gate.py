@@ -10,14 +10,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from generation import errors
+from generation.common.reasons import checked_reason
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, TextIndex
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import CheckFinding as CheckFinding
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample
-from review.errors import TooLong
 from review.models import User
-from review.rules import limits
 
 STOPPED = "Stopped"  # stored in place of an error name
 _CURRENT = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
@@ -141,10 +140,7 @@ def index_text(version: SampleVersion, fingerprint: text_similarity.TextFingerpr
 
 def stopped_draft(draft_id: int, reason: str) -> Draft:
     """The stopped draft, locked. Raises NotStopped; ReasonMissing, TooLong for the reason."""
-    if not reason.strip():
-        raise errors.ReasonMissing
-    if len(reason) > limits.REMARK:
-        raise TooLong
+    checked_reason(reason)
     row = (
         Draft.objects.select_for_update(of=("self",))
         .select_related("batch", "sample")

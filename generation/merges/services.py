@@ -10,6 +10,7 @@ dropped, and samples made from it are withdrawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from django.db.models import Q
@@ -18,6 +19,7 @@ from django.utils import timezone
 from generation import errors
 from generation.batches import queries as batches_queries
 from generation.batches import rounds
+from generation.common.reasons import checked_reason
 from generation.jobs import life_cycle
 from generation.merges import queries
 from generation.models import Draft, Job, MergeEvent, Sample, SampleVersion
@@ -38,8 +40,8 @@ MERGED = "Merged"  # stored in place of an error name
 def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
     """Take a draft out of the one that it was merged into; it goes on by itself.
 
-    `actor`: None for the operator. Raises NotMerged, LeadOfGroup, ReasonMissing, JobOver (the batch
-    was cancelled).
+    `actor`: None for the operator. Raises NotMerged, LeadOfGroup, ReasonMissing, TooLong,
+    JobOver (the batch was cancelled).
     """
     row, reason_text = _lock_draft(draft_id, actor, reason)
     merged_draft = row.onward
@@ -69,7 +71,7 @@ def merge_drafts(
 
     Either is named as it arrived or as it goes on. `batch_id`: the batch of which both must be, if
     given. Raises NotMerged (one of them has not met others yet), OtherBarrier, SameGroup,
-    UnknownDraft, ReasonMissing, JobOver.
+    UnknownDraft, ReasonMissing, TooLong, JobOver.
     """
     row, reason_text = _lock_draft(draft_id, actor, reason)
     other, _reason = _lock_draft(other_id, actor, reason)
@@ -101,14 +103,13 @@ def _lock_draft(draft_id: int, actor: User | None, reason: str) -> tuple[Draft, 
     """Lock the draft's batch; return the draft and the trimmed reason."""
     if actor is not None:
         require(actor, Can.PRODUCE)
-    if not reason.strip():
-        raise errors.ReasonMissing
+    reason = checked_reason(reason)
     batch = Draft.objects.filter(id=draft_id).values_list("batch", flat=True).first()
     if batch is None:
         raise errors.UnknownDraft(str(draft_id))
     if life_cycle.lock_job(batch).status == Job.Status.CANCELLED:
         raise errors.JobOver
-    return Draft.objects.select_related("batch", "onward").get(pk=draft_id), reason.strip()[:2000]
+    return Draft.objects.select_related("batch", "onward").get(pk=draft_id), reason
 
 
 def _onward_draft(row: Draft) -> Draft:
@@ -181,7 +182,7 @@ def _end_descendants(
 ) -> str:
     """End all descendants of a draft (see `_lock_descendants`).
 
-    Returns the keys of the samples withdrawn.
+    Returns the keys of the samples withdrawn, as many as the column holds.
     """
     withdrawn = [sample.key for sample in samples if _withdraw_sample(sample, actor, reason)]
     unfinished = Draft.objects.filter(
@@ -191,7 +192,7 @@ def _end_descendants(
     unfinished.update(
         status=Status.DROPPED, token=None, lease_until=None, error=MERGED, detail=f"Merged into draft {onward.pk}."
     )
-    return ", ".join(withdrawn)[:120]
+    return shorten(", ".join(withdrawn), 120, placeholder=" …")
 
 
 def _withdraw_sample(sample: Sample, actor: User | None, reason: str) -> bool:

@@ -14,6 +14,7 @@ from generation.prompts import queries
 from generation.recipes import registry
 from generation.recipes.prompts import parse_prompt
 from review.audit.trail import record_person, recording_events
+from review.errors import TooLong
 from review.models import PersonEvent, User
 from review.rules import limits
 from review.rules.text import is_storable
@@ -38,8 +39,10 @@ def save(
     the newest version's are not stored again: that version is returned.
 
     Raises PromptsFaulty, which names each file and what is wrong; StalePrompts if `based_on` is an
-    older version of the same set; UnknownPrompts; UnknownBenchmark.
+    older version of the same set; UnknownPrompts; UnknownBenchmark; TooLong for the note.
     """
+    if len(note) > limits.NOTE:
+        raise TooLong
     released = queries.released_texts(benchmark)
     base = queries.shown_set(benchmark, based_on)
     if not NAME.fullmatch(name) or name in {*released, *registry.recipe(benchmark).prompt_sets, *RESERVED}:
@@ -72,7 +75,7 @@ def _store(
         texts=whole,
         digest=queries.digest_of(whole),
         based_on="" if base.name == queries.DEFAULT else base.name,
-        note=note[:500],
+        note=note,
         author=actor,
         at=timezone.now(),
     )

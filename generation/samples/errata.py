@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from generation import errors
+from generation.common.reasons import checked_reason
 from generation.models import Erratum, Release, ReleasedSample, Sample, SampleVersion
 from generation.samples.queries import visible_to
 from review.access import visibility
@@ -43,7 +44,8 @@ def may_report(user: User, sample: Sample) -> bool:
 def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
     """Report an approved sample as wrong: it stays out of releases until an admin decides.
 
-    Raises UnknownSample if there is none that `actor` may read; NotApproved, ReasonMissing.
+    Raises UnknownSample if there is none that `actor` may read; NotApproved, ReasonMissing,
+    TooLong.
     """
     with recording_events():
         sample = _lock_approved(sample_id, reader=actor)
@@ -51,7 +53,10 @@ def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
 
 
 def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
-    """Dismiss the report of a sample: the sample is right. Raises NotReported, ReasonMissing."""
+    """Dismiss the report of a sample: the sample is right.
+
+    Raises NotReported, ReasonMissing, TooLong.
+    """
     require(actor, Can.PRODUCE)
     with recording_events():
         sample = _lock_approved(sample_id)
@@ -64,7 +69,7 @@ def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
 def withdraw(sample_id: int, *, actor: User | None, reason: str) -> Erratum:
     """Withdraw an approved sample from all later releases, for good.
 
-    `actor`: None for the operator. Raises NotApproved, ReasonMissing.
+    `actor`: None for the operator. Raises NotApproved, ReasonMissing, TooLong.
     """
     if actor is not None:
         require(actor, Can.PRODUCE)
@@ -91,12 +96,9 @@ def _lock_approved(sample_id: int, reader: User | None = None) -> Sample:
 
 
 def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
-    if not reason.strip():
-        raise errors.ReasonMissing
+    reason = checked_reason(reason)
     acts.record_act(acts.Kind.ERRATUM, str(kind), sample.key, actor)
-    return Erratum.objects.create(
-        sample=sample, kind=kind, reason=reason.strip()[:2000], actor=actor, at=timezone.now()
-    )
+    return Erratum.objects.create(sample=sample, kind=kind, reason=reason, actor=actor, at=timezone.now())
 
 
 def withdrawn(release: Release, as_of: datetime | None = None) -> QuerySet[Erratum]:

@@ -17,14 +17,15 @@ from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, models, transaction
 from django.db.models.functions import Cast, Collate
+from knox.models import AuthToken
 
 from generation.models import SentImage, WorkerBeat
 from mhb_site.models import CacheEntry
 from review.models import SitePause
 
-# A session is a key to an account, a beat is of a process that runs, the cache may be emptied, and
-# every restored site is paused.
-LEFT_OUT = {Session, UserSession, WorkerBeat, CacheEntry, SitePause}
+# A session or token is a key to an account, which may have been revoked since; a beat is of a
+# process that runs; the cache may be emptied; and every restored site is paused.
+LEFT_OUT = {Session, UserSession, AuthToken, WorkerBeat, CacheEntry, SitePause}
 INSERTED = 2000  # rows a statement, at most
 INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 50  # rows in memory: a text may have a megabyte

@@ -25,6 +25,8 @@ from mhb_site.sign_in import language
 from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
 from review.audit.trail import record_person, recording_events
+from review.common.provider_accounts import signs_in_elsewhere
+from review.errors import SignsInElsewhere
 from review.models import PersonEvent, User
 from review.people.accounts import set_own_password
 
@@ -37,6 +39,12 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def set_password(self, user: User, password: str) -> None:
         set_own_password(user, password)
+
+    def pre_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
+        """Raises SignsInElsewhere for a way in that the account's provider could not close."""
+        if "sociallogin" not in (options.get("signal_kwargs") or {}) and signs_in_elsewhere(user):
+            raise SignsInElsewhere
+        return super().pre_login(request, user, **options)
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
         with recording_events():

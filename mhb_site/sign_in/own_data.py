@@ -15,6 +15,7 @@ from knox.models import AuthToken
 from review.access.visibility import reviews_by
 from review.audit.trail import record_person, recording_events
 from review.common.decorators import signed_in_account
+from review.discussion.notices import readable_notices
 from review.models import (
     ActiveInterval,
     Declined,
@@ -51,6 +52,8 @@ def own_data(request: HttpRequest) -> JsonResponse:
 
 def collect(me: User) -> dict[str, Any]:
     """By kind of row. Work without what became of its cases, which may be sealed."""
+    notices = readable_notices(me, list(Notice.objects.filter(user=me).select_related("case", "remark__author")))
+    readable = Notice.objects.filter(pk__in=[notice.pk for notice in notices])
     about, by = PersonEvent.objects.filter(person=me), PersonEvent.objects.filter(actor=me).exclude(person=me)
     return {
         "account": {name: getattr(me, name) for name in ACCOUNT},
@@ -70,7 +73,7 @@ def collect(me: User) -> dict[str, Any]:
         "answers_to_rewordings": _rows(
             RewordingOutcome.objects.filter(rewording__physician=me), "consent", "reason", "at"
         ),
-        "notifications": _rows(Notice.objects.filter(user=me), "kind", "text", "at"),
+        "notifications": _rows(readable, "kind", "text", "at"),
         "e_mails": _rows(Delivery.objects.filter(person=me), "occasion", "status", "created_at"),
         "remarks": _rows(Remark.objects.filter(author=me), "id", "text", "at"),
         "events_about_you": _rows(about, "kind", "at"),

@@ -19,6 +19,8 @@ from review import errors
 from review.models import Assignment, User
 from review.rules.state_machine import Policy, State
 
+SIGNED_AS = 200  # characters of the name under a review
+
 
 class Meaning(StrEnum):
     """The meaning of a signature under a review."""
@@ -38,9 +40,10 @@ MEANINGS = {
 def signing_name(physician: User) -> str:
     """The name with which a physician signs now, including the username, which is unique."""
     full = physician.get_full_name()
-    if full:
-        return f"{full} ({physician.username})"[:200]
-    return physician.username
+    if not full:
+        return physician.username
+    room = SIGNED_AS - len(physician.username) - len(" ()")
+    return f"{full[:room]} ({physician.username})"
 
 
 def _policy(physician: User, assignment: Assignment, token: uuid.UUID) -> Policy | None:

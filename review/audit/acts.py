@@ -16,6 +16,7 @@ from review.models import Event, PersonEvent, User
 
 Kind = PersonEvent.Kind
 E = TypeVar("E", Event, PersonEvent)
+MAX_VALUE = 500  # characters of a changed value
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(9900, 1, 1)  # of a filter
 
 _acting: ContextVar[Callable[[], Any] | None] = ContextVar("the account of the request", default=None)
@@ -64,7 +65,10 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, li
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return str(value)[:500]
+    text = str(value)
+    if len(text) > MAX_VALUE:
+        return f"{text[:MAX_VALUE]}…"
+    return text
 
 
 def acts(**filters: Any) -> QuerySet[PersonEvent]:

@@ -1,15 +1,12 @@
 """Shared floor of every app's API: permissions, authentication, paging and checks of requests."""
 
 from collections.abc import Iterable, Mapping, Sized
-from datetime import timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db.models import Max, Model, QuerySet
-from django.utils import timezone
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy as _
 from knox.auth import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotFound, ParseError
@@ -22,10 +19,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import DictField, ListField, Serializer, SlugRelatedField, ValidationError
 
+from review.common.provider_accounts import is_confirmed
 from review.common.second_factor import is_missing
 from review.common.serializers import refuse_unknown_fields
 from review.errors import NotAllowed, SecondFactorMissing
-from review.models import User
 from review.rules import json_nesting, limits
 from review.rules.permissions import Can, may_request
 from review.rules.text import has_more_values, is_storable
@@ -71,15 +68,6 @@ class BearerTokenAuthentication(TokenAuthentication):  # type: ignore[misc]
         if not is_confirmed(user):
             raise AuthenticationFailed(_("Sign in through your provider again: it has not confirmed you lately."))
         return user, auth
-
-
-def is_confirmed(user: User) -> bool:
-    """Whether the provider of an account, if it has one, confirmed it within `MHB_SSO_TOKEN_HOURS`.
-
-    It does at each sign-in. Groups that somebody has lost take effect in no other way.
-    """
-    last = SocialAccount.objects.filter(user=user).aggregate(last=Max("last_login"))["last"]
-    return last is None or last > timezone.now() - timedelta(hours=settings.MHB_SSO_TOKEN_HOURS)
 
 
 class SingleFormatNegotiation(DefaultContentNegotiation):

@@ -35,7 +35,7 @@ class RowsWidget(forms.Widget):
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, ...]]:
         """The rows that are not empty."""
-        columns = [data.getlist(each)[:MAX_ROWS] for each in self.names(name)]
+        columns = [data.getlist(each)[: MAX_ROWS + 1] for each in self.names(name)]
         return [row for row in zip_longest(*columns, fillvalue="") if any(map(str.strip, row))]
 
     def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
@@ -78,6 +78,8 @@ class RowsField(forms.Field):
 
     def clean(self, value: Any) -> list[tuple[Any, ...]]:
         """The rows. Raises ValidationError naming row and column."""
+        if len(value or ()) > MAX_ROWS:
+            raise ValidationError(gettext("More than %(most)s entries.") % {"most": MAX_ROWS})
         rows, faults = [], []
         for number, row in enumerate(value or (), start=1):
             cleaned = []

@@ -23,7 +23,7 @@ def notices_for(user: User) -> list[Notice]:
     shown: list[Notice] = []
     start, batch = 0, list(unread[:BATCH])
     while batch:
-        shown += _readable_notices(user, batch)
+        shown += readable_notices(user, batch)
         start += BATCH
         if len(batch) == BATCH and len(shown) < MAX_SHOWN:
             batch = list(unread[start : start + BATCH])
@@ -32,7 +32,7 @@ def notices_for(user: User) -> list[Notice]:
     return shown[:MAX_SHOWN]
 
 
-def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
+def readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
     """The notices whose remark `user` may read (as in `remarks_shown_to`), in few queries."""
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
     if not cases or may_read(user, Can.OVERSEE):
@@ -58,9 +58,9 @@ def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
 
 
 def mark_read(user: User, notice_id: int) -> Notice:
-    """Mark a notice of `user` as read. Raises NotAssigned."""
-    notice = Notice.objects.filter(pk=notice_id, user=user).select_related("case").first()
-    if notice is None:
+    """Mark a notice of `user` as read. Raises NotAssigned, also while its remark is sealed."""
+    notice = Notice.objects.filter(pk=notice_id, user=user).select_related("case", "remark__author").first()
+    if notice is None or not readable_notices(user, [notice]):
         raise errors.NotAssigned
     Notice.objects.filter(pk=notice.pk, read_at__isnull=True).update(read_at=timezone.now())
     return notice

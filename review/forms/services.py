@@ -11,6 +11,7 @@ from review.discussion import guidelines
 from review.forms import check, queries
 from review.forms.design import Design, FormFault, design_from_json, design_to_json
 from review.models import ChainHead, PersonEvent, ReviewForm, User
+from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
@@ -43,10 +44,12 @@ def publish(
         base: the version that the author has seen (0: none; None: whichever is in force).
         texts: guidelines to publish with it: stage -> (text, version that the author has seen).
 
-    Raises: NotAllowed, UnknownForm. FormFaulty: with all faults. StaleForm, StaleGuideline: the
-        author has not seen the version in force; nothing was published.
+    Raises: NotAllowed, UnknownForm, TooLong (the note). FormFaulty: with all faults. StaleForm,
+        StaleGuideline: the author has not seen the version in force; nothing was published.
     """
     require(actor, Can.OVERSEE)
+    if len(note) > limits.NOTE:
+        raise errors.TooLong
     queries.edited_sample(benchmark)
     if design is not None and (design_faults := faults(benchmark, design)):
         raise errors.FormFaulty(design_faults)
@@ -66,7 +69,7 @@ def publish(
     if current is not None and _stored_design(current) == design:
         return current
     row = ReviewForm.objects.create(
-        benchmark=benchmark, version=latest + 1, design=stored, note=note[:500], author=actor, at=timezone.now()
+        benchmark=benchmark, version=latest + 1, design=stored, note=note, author=actor, at=timezone.now()
     )
     digest = form_digest(stored)
     record_person(

@@ -59,7 +59,7 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
         )
     except errors.FormFaulty as faulty:
         return _editor(request, benchmark, design, current, faults=faulty.faults, status=faulty.status)
-    except (errors.StaleForm, errors.StaleGuideline) as stale:
+    except (errors.StaleForm, errors.StaleGuideline, errors.TooLong) as stale:
         # Keep the input, but as an edit of the version that is now in force.
         return _editor(request, benchmark, design, current, refused=stale.message, status=stale.status)
     return _published(request, version)

@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from review.common import csv_text
 from review.common.notifications import language_of
+from review.common.provider_accounts import signs_in_elsewhere
 from review.models import User
 from review.rules.answers import Hidden, shown
 
@@ -135,8 +136,9 @@ def is_valid(user: User, token: str) -> bool:
 
 
 def is_invitable(user: User) -> bool:
-    """Whether the account can get its first password: open, without one, and not simulated."""
-    return user.is_active and not user.simulated and not user.has_usable_password()
+    """Whether the account can get its first password: open, without one, and a person's here."""
+    has_none = user.is_active and not user.simulated and not user.has_usable_password()
+    return has_none and not signs_in_elsewhere(user)
 
 
 def expires_at(user: User) -> datetime | None:

@@ -18,6 +18,7 @@ DAY = 10
 COMMENT = 4_000  # also the passage it quotes, and an objection to a wording
 REMARK = 2_000  # why a case is declined, taken from somebody, withdrawn or reported, or a stopped draft decided on
 BECAUSE = 500  # why a model is left out of a run: each of its open rows says so
+NOTE = 500  # what changed in a version of a review form or a prompt set
 GUIDELINE = 40_000
 NAME = 300  # of a field, or of a row that a request refers to
 PROMPT = 50_000  # a prompt file

@@ -30,12 +30,14 @@ from django.contrib.auth.models import Group
 from django.contrib.sessions.models import Session
 from django.db.models import JSONField, Value
 from django.utils import timezone
+from knox.models import AuthToken
 from bench.seed import fill
 from generation.images.checks import clean
 from generation.images.files import store_clean_image
 from generation.models import Endpoint, Import, SentImage, Source
 from review.audit.acts import Kind, record_act
 from review.audit.trail import recording_events
+from review.models import User
 from tests.generation.images.drawing import picture
 
 fill(3)
@@ -53,6 +55,7 @@ Import.objects.create(source=source, path=str(path), file_name="notes.csv", uplo
 for name in ("kept", "removed"):
     group = Group.objects.create(name=name)
 group.delete()
+AuthToken.objects.create(User.objects.create_user("nia"))
 Session.objects.create(session_key="k" * 32, session_data="x", expire_date=exact)
 with recording_events():
     record_act(Kind.JOB, "paused", "a run", reason="药 \\u2028 é")
@@ -120,7 +123,7 @@ def test_a_site_moves_to_postgresql_and_back(sites: tuple[Site, Site, Site], fir
         assert embedded.sql(query) == production.sql(query) == other.sql(query) != []
     assert other.sql("SELECT last_test FROM generation_endpoint WHERE name = 'two'") == [("null",)]
     assert other.sql("SELECT last_test FROM generation_endpoint WHERE name = 'one'") == [(None,)]
-    assert other.number("SELECT count(*) FROM django_session") == 0
+    assert {other.number(f"SELECT count(*) FROM {table}") for table in ("django_session", "knox_authtoken")} == {0}
     for site in (production, other):
         assert site.json("verify_audit")["intact"]
         data = Path(site.environment["MHB_DATA_DIR"])

@@ -15,7 +15,9 @@ from generation.engine import task_queue
 from generation.merges import queries, services
 from generation.models import Batch, Draft, MergeEvent, Sample, SampleVersion
 from generation.models.work import Work
+from review.errors import TooLong
 from review.models import Case, User
+from review.rules import limits
 from tests.engine import Manage
 from tests.generation.batches.test_barriers import brew_benchmark, continued_drafts, launch_brew, toys, work_until_idle
 from tests.generation.batches.test_second_shape import source_of, text_of
@@ -71,6 +73,8 @@ def test_undoing_a_merge_continues_the_draft_and_keeps_existing_samples(merged_b
     assert Sample.objects.count() == 3
     with pytest.raises(errors.NotMerged):
         services.undo_merge(other.pk, actor=adela, reason="Again.")
+    with pytest.raises(TooLong):
+        services.undo_merge(other.pk, actor=adela, reason="x" * (limits.REMARK + 1))
 
 
 def test_merging_two_continued_drafts_withdraws_the_sample_of_the_second(merged_batch: Batch, adela: User) -> None:

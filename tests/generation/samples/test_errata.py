@@ -18,8 +18,9 @@ from generation.models import Erratum, Release, Sample, SampleVersion
 from generation.releases import data_card, export, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
-from review.errors import NotAllowed, NotAssigned
+from review.errors import NotAllowed, NotAssigned, TooLong
 from review.models import Case, PersonEvent, Review, User
+from review.rules import limits
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
@@ -145,10 +146,17 @@ def test_researchers_cannot_find_out_which_samples_are_held_out(
 
 @pytest.mark.parametrize("action", [errata.report, errata.withdraw])
 def test_a_report_or_withdrawal_needs_a_reason(action, approved_samples: list[Sample], adela: User) -> None:
-    with pytest.raises(errors.ReasonMissing):
-        action(approved_samples[0].pk, actor=adela, reason="  ")
+    for reason, refused in (("  ", errors.ReasonMissing), ("x" * (limits.REMARK + 1), TooLong)):
+        with pytest.raises(refused):
+            action(approved_samples[0].pk, actor=adela, reason=reason)
     assert not Erratum.objects.exists()
     assert SampleVersion.objects.filter(status="approved").count() == 3
+
+
+def test_a_reason_is_kept_in_full_with_its_lines(approved_samples: list[Sample], adela: User) -> None:
+    lines = "\n".join(["x" * 99] * 20)
+    posted = lines.replace("\n", "\r\n")  # longer than the limit only because of how browsers post lines
+    assert errata.withdraw(approved_samples[0].pk, actor=adela, reason=posted).reason == lines
 
 
 def test_errata_cannot_be_changed(approved_samples: list[Sample], adela: User) -> None:

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from review import errors
 from review.access import visibility
+from review.answers import signatures
 from review.assignments import retraction, services
 from review.audit import verification
 from review.cases import queries
@@ -39,6 +40,12 @@ def discussed(ana: User, bo: User, chen: User, dina: User) -> Case:
     case.refresh_from_db()
     assert case.state == State.ADJUDICATION
     return case
+
+
+def test_a_long_name_does_not_cut_the_username_off(ana: User) -> None:
+    ana.first_name, ana.last_name = "A" * 150, "B" * 150
+    signed = signatures.signing_name(ana)
+    assert (len(signed), signed.endswith(" (ana)")) == (signatures.SIGNED_AS, True)
 
 
 def review_of(physician: User, **fields: str) -> Review:

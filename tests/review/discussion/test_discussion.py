@@ -11,6 +11,7 @@ from django.utils import translation
 from django.utils.text import capfirst
 
 from generation.notifications import sending
+from mhb_site.sign_in import own_data
 from review import errors
 from review.assignments import claims
 from review.common import notifications
@@ -191,6 +192,10 @@ def test_a_sealed_mention_is_told_to_nobody(adela: User, ana: User, bo: User, se
     assert not hook.deliveries.exists(), "a channel may be read by the second reviewer"
     post_remark(ana, case, "And @adela?")
     post_remark(bo, case, "I cannot tell yet, @ana.")
+    sealed = Notice.objects.get(user=ana, remark__author=bo)
+    with pytest.raises(errors.NotAssigned):
+        discussion_notices.mark_read(ana, sealed.pk)
+    assert own_data.collect(ana)["notifications"] == []
     told = Delivery.objects.filter(occasion="mentioned", webhook=None).values_list("person__username", flat=True)
     assert list(told) == ["adela"], "the two reviewers do not know of each other yet"
     post_remark(adela, case, "Take your time, @ana.")

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from review.forms import queries
 from review.models import Guideline, PersonEvent, ReviewForm, User
+from review.rules import limits
 from tests.review.pages import Browse
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +45,14 @@ def test_the_editor_posts_the_built_in_form_back_unchanged(browse: Browse, adela
     assert queries.design_of("mhb", row) == queries.default_design("mhb")
     assert (row.benchmark, row.version, row.author, row.note) == ("mhb", 1, adela, "As it was.")
     assert PersonEvent.objects.filter(kind="form", person=adela).count() == 1
+
+
+def test_a_note_that_is_too_long_is_refused_with_what_was_typed(browse: Browse, adela: User) -> None:
+    client = browse(adela)
+    page = client.get(EDIT).content.decode()
+    answer = client.post(EDIT, typed(page) | {"do": "publish", "note": "x" * (limits.NOTE + 1)})
+    assert (answer.status_code, ReviewForm.objects.exists()) == (422, False)
+    assert typed(answer.content.decode())["note"] == ["x" * (limits.NOTE + 1)]
 
 
 def test_the_buttons_change_the_form_without_publishing(browse: Browse, adela: User) -> None:

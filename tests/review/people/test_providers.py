@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.account.internal.flows.login import perform_login
+from allauth.account.models import Login
 from allauth.core import context
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import complete_social_login
@@ -24,7 +26,7 @@ from knox.models import AuthToken
 from mhb_site.sign_in import sso
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified, read_providers
 from review.audit import verification
-from review.errors import ProviderRefused
+from review.errors import NotInvitable, ProviderRefused, SignsInElsewhere
 from review.models import Audit, PersonEvent, User
 from review.people import accounts
 from review.people.providers import Provided, admit
@@ -291,6 +293,29 @@ def test_a_token_ends_with_what_the_provider_last_confirmed(settings: Any) -> No
     assert client.post("/api/v1/auth/logoutall/").status_code == 401
     linked.save()  # as at each sign-in there
     assert client.get("/api/v1/me/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_neither_password_nor_passkey_goes_around_the_provider(client: Client, adela: User, settings: Any) -> None:
+    user = sign_in(UserRole.PHYSICIAN)
+    assert user is not None
+    SocialAccount.objects.create(user=user, provider="hospital", uid="7")
+    at = {"server_url": "https://id.example"}
+    provider = IdentityProvider(**HOSPITAL, settings=at, role=UserRole.PHYSICIAN)
+    settings.MHB_PROVIDERS = [provider]
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [provider.app]}}
+    with pytest.raises(NotInvitable):
+        accounts.invite(user.pk, actor=adela)
+    accounts.set_password(user.pk, PASSWORD, actor=adela)
+    typed = {"login": user.username, "password": PASSWORD}
+    assert client.post(reverse("account_login"), typed).status_code == 403
+    assert client.get(reverse("home")).status_code == 302
+    request = RequestFactory().get("/")
+    request.session = SessionStore()
+    with context.request_context(request), pytest.raises(SignsInElsewhere):  # as with a passkey
+        perform_login(request, Login(user=user))
+    settings.MHB_PROVIDERS = []  # it is no longer declared: people need a way in
+    assert client.post(reverse("account_login"), typed).status_code == 302
 
 
 @pytest.mark.django_db
