@@ -1,6 +1,7 @@
 """Sign-in through a provider of identities: allauth's adapter, and the addresses it needs."""
 
 import logging
+import zlib
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
@@ -10,7 +11,7 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.exceptions import BadRequest, ImproperlyConfigured, ValidationError
 from django.db import DataError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -28,8 +29,13 @@ from review.people.providers import Provided, admit
 from review.rules.text import is_storable
 
 log = logging.getLogger(__name__)
-# What allauth and the database raise for claims that are missing, of another type or too long.
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ImproperlyConfigured, ValidationError, DataError)
+# What allauth, parsers and the database raise for claims that are missing, of another type or too
+# long, and for what is no XML.
+MALFORMED = (
+    *(LookupError, TypeError, ValueError, AttributeError, SyntaxError, zlib.error),
+    *(ImproperlyConfigured, ValidationError, DataError),
+)
+SIGN_OUT = "saml_sls"
 MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
 
 
@@ -47,7 +53,10 @@ def _guard(patterns: Iterable[URLPattern | URLResolver]) -> None:
         if isinstance(pattern, URLResolver):
             _guard(pattern.url_patterns)
         else:
-            pattern.callback = limit_beginnings(refusing_malformed(pattern.callback))
+            view = refusing_malformed(pattern.callback)
+            if pattern.name == SIGN_OUT:
+                view = refusing_unsigned(view)
+            pattern.callback = limit_beginnings(view)
 
 
 def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -61,6 +70,22 @@ def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., H
             log.warning("malformed claims of a provider: %s", type(error).__name__)  # its text quotes them
             refusal: HttpResponseBase = _refusal(request, ProviderRefused())
             return refusal
+
+    return guarded
+
+
+def refusing_unsigned(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """The view at which a provider of SAML signs people out; it answers 400 without a signature.
+
+    python3-saml checks one that is there, and takes messages without: a link on any page would sign
+    its reader out, and lead on to whichever address it names.
+    """
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.GET.get("Signature"):
+            raise BadRequest("a sign-out that no provider signed")
+        return view(request, *args, **kwargs)
 
     return guarded
 
