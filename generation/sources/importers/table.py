@@ -76,7 +76,10 @@ def sniff(path: Path) -> Layout:
         layout = Layout({b"[": tabular.ARRAY, b"{": tabular.JSONL}.get(first_byte(path), tabular.CSV))
     columns, _found = _columns(path, layout)
     if layout.name == tabular.CSV and len(columns) == 1 and " " in columns[0] and not guess_field(columns[0]):
-        raise WrongFormat("It is not a table: nothing separates columns, and it is not JSON.")
+        raise WrongFormat(
+            "It is not a table: nothing separates columns, and it is not JSON. "
+            "If a title stands above the names of the columns, delete it."
+        )
     return layout
 
 
@@ -196,7 +199,8 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
     if layout.name == tabular.CSV:
         with open_text(path) as file:
             table = csv_table(file)
-            columns, kind = [column for column in table.header if column], SEPARATORS.get(table.separator, "CSV")
+        columns = [column for column in table.header if column]
+        kind = SEPARATORS.get(table.separator, "CSV")
     else:
         records = [record for _where, record in islice(tabular.records(path, layout.name), SNIFF_LIMIT)]
         problem = next((f" {record}" for record in records if isinstance(record, Malformed)), "")

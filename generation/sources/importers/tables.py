@@ -67,10 +67,16 @@ def check_csv(path: Path, missing: Callable[[list[str]], str]) -> None:
             raise WrongFormat(f"It has no column {problem}. Recognised: {table.found}.")
 
 
-def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
+# What a spreadsheet writes for a formula that failed; '#N/A' is a missing value.
+_ERRORS = frozenset({"#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"})
+
+
+def csv_records(
+    path: Path, wanted: Callable[[str], bool] = lambda _column: True
+) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
     """(position, cells by column, or the error) of each record below the header.
 
-    Raises WrongFormat.
+    An error of a spreadsheet in a column that is `wanted` spoils the record. Raises WrongFormat.
     """
     with open_text(path) as file:
         table = csv_table(file)
@@ -85,6 +91,10 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
                 record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
             else:
                 record = dict(zip(table.header, cells, strict=True))
+                for column, cell in record.items():
+                    if cell in _ERRORS and wanted(column):
+                        record = Malformed(f"'{column}' is the error {cell} of a spreadsheet.")
+                        break
             yield f"line {number}{REST if isinstance(cells, Endless) else ''}", record
 
 

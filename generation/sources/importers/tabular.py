@@ -176,7 +176,7 @@ def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _colum
     """
     match kind:
         case "csv":
-            return csv_records(path)
+            return csv_records(path, wanted)
         case "parquet":
             return parquet_records(path, wanted)
         case "pickle":

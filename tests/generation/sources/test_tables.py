@@ -256,6 +256,21 @@ def test_a_missing_text_is_none_however_a_tool_writes_it(read, blank: str) -> No
     assert (row.language, refusal.reason) == ("en", "'text' is blank.")
 
 
+def test_an_error_of_a_spreadsheet_is_no_text(read) -> None:
+    data = "id,text,age\n1,#REF!,54\n#NAME?,A case.,33\n3,A case with # in it.,#VALUE!\n"
+    first, second, third = read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert first.reason == "'text' is the error #REF! of a spreadsheet."
+    assert second.reason == "'id' is the error #NAME? of a spreadsheet."
+    assert third.content["text"] == "A case with # in it.", "nobody reads the column with the error"
+
+
+def test_a_title_above_the_names_of_columns_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("Export of November,,\nid,text,sex\n1,A case.,f\n")
+    with pytest.raises(WrongFormat, match="If a title stands above the names of the columns, delete it"):
+        table.sniff(path)
+
+
 def test_a_passage_may_be_a_list_or_several_columns(read) -> None:
     record = {"q": "Does it?", "a": "Yes", "one": ["First.", "Second."], "two": '["Third."]', "three": "Fourth."}
     mapping = {"columns": {"question": ["q"], "answer": ["a"], "context": ["one", "two", "three"]}}
