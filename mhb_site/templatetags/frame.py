@@ -1,11 +1,13 @@
 """The frame of every page: the navigation rail, the current place, and labels of states."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django import template
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -26,7 +28,7 @@ class NavigationPlace:
     can: Can
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NavigationGroup:
     """Related places; the label is empty if it would only repeat theirs."""
 
@@ -34,9 +36,9 @@ class NavigationGroup:
     places: tuple[NavigationPlace, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """A place for one reader.
+    """A place for one reader. Compared by identity, as parts of pages are cached by it.
 
     `current` is the value of aria-current: 'page', 'true' (below it) or ''.
     """
@@ -104,19 +106,34 @@ STATES: dict[str, Promise] = {
 }
 
 
-def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link]]]:
+Rail = tuple[tuple[NavigationGroup, tuple[Link, ...]], ...]
+
+
+def groups_for(user: object, path: str) -> Rail:
     """The rail of `user` on the page at `path`, without places whose page is not installed."""
-    hrefs: dict[str, str] = {}
-    for group in RAIL:
-        for place in group.places:
-            if may_read(user, place.can):
-                try:
-                    hrefs[place.name] = reverse(place.name)
-                except NoReverseMatch:
-                    continue
+    rights = frozenset(can for can in Can if may_read(user, can))
+    hrefs = _hrefs(rights, get_script_prefix())
     # /cases/ and /cases/closed/ may both be places: the longest prefix of the path is the current
     # one.
     here = max((href for href in hrefs.values() if path.startswith(href)), key=len, default="")
+    return _rail(rights, get_script_prefix(), here, is_page=path == here)
+
+
+@lru_cache(maxsize=64)
+def _hrefs(rights: frozenset[Can], _prefix: str) -> dict[str, str]:
+    """The addresses of the places that somebody with these rights may open, by name."""
+    hrefs = {}
+    for group in RAIL:
+        for place in group.places:
+            if place.can in rights:
+                with suppress(NoReverseMatch):
+                    hrefs[place.name] = reverse(place.name)
+    return hrefs
+
+
+@lru_cache(maxsize=512)
+def _rail(rights: frozenset[Can], prefix: str, here: str, *, is_page: bool) -> Rail:
+    hrefs = _hrefs(rights, prefix)
     rail = []
     for group in RAIL:
         links = []
@@ -127,21 +144,21 @@ def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link
             current = ""
             if href == here:
                 current = "true"
-                if path == here:
+                if is_page:
                     current = "page"
             links.append(Link(href, place.label, place.key, current))
         if links:
-            rail.append((group, links))
-    return rail
+            rail.append((group, tuple(links)))
+    return tuple(rail)
 
 
 @register.simple_tag(takes_context=True)
-def rail(context: dict[str, Any]) -> list[tuple[NavigationGroup, list[Link]]]:
+def rail(context: dict[str, Any]) -> Rail:
     """`{% rail as groups %}`: the reader's rail, as pairs of a group and its links."""
     request = context.get("request")
     if request:
         return groups_for(getattr(request, "user", None), request.path)
-    return []
+    return ()
 
 
 @register.simple_tag

@@ -20,7 +20,6 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
-from review.discussion import guidelines
 from review.labels import translate
 from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec
@@ -142,7 +141,6 @@ def render_case(
         "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
         "guided": case.kind != Case.Kind.VALIDATION and spec.policy.guided,
-        "guideline": guidelines.guideline(case.benchmark, turn.role.stage),
         "simulated": case.simulated,
         **lease_context(assignment),
     }

@@ -23,7 +23,7 @@ from review.calibration import practice
 from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
 from review.labels import ROLES, SUBMISSION_EFFECTS, benchmark_label
-from review.models import Assignment, Draft, Review
+from review.models import Draft, Review
 from review.people.forms import OwnLanguagesForm
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
@@ -261,36 +261,36 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
         return draft(request, assignment_id)
     posted = read_posted(request, assignment_id)
     turn, token = posted.turn, posted.token
-    typed = answers = without_blank_rows(posted.answers)
-    if "keep" in request.POST:
-        answers = turn.keep(answers)
+    answers = without_blank_rows(posted.answers)
+    keep = "keep" in request.POST
     signature = {name: request.POST.get(name, "") for name in ("password", "code")}
     try:
-        if "agreed" not in request.POST and (faults := turn.unconfirmed(answers)):
+        if "agreed" not in request.POST and not keep and (faults := turn.unconfirmed(answers)):
             raise errors.Incomplete(faults)
         with signatures.count_refused_signatures(request, turn.physician, turn.assignment, token):
             if signed := whole_number(request.POST.get("sign", "")):
                 review = services.sign_proposal(turn.physician, assignment_id, token, signed, **signature)
             else:
                 review = services.submit(
-                    turn.physician, assignment_id, token, answers, **signature, revision=posted.revision, turn=turn
+                    turn.physician,
+                    assignment_id,
+                    token,
+                    answers,
+                    **signature,
+                    revision=posted.revision,
+                    keep=keep,
+                    turn=turn,
                 )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        # Show the form as typed, not the committed answer: the physician may have drafted another
-        # one before pressing "keep".
-        return _render_refused(request, refused, assignment_id, posted, typed)
+        return _render_refused(request, refused, assignment_id, posted, answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
-    next_phase = None
-    if review.assignment.hold == Assignment.Hold.HELD:
-        next_phase = review.assignment
-    if next_phase is not None:
-        confirm = _("Your answer is committed. Now compare it with the first reviewer's answer.")
-        again = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
-        messages.success(request, confirm if next_phase.phase == Phase.CONFIRM else again)
-        following = ReviewTurn(turn.physician, next_phase)
-        following.first_look = turn.first_look
-        return _show_case_after_post(request, assignment_id, posted.local, following)
+    if turn.following is not None:
+        committed = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
+        if turn.following.phase is Phase.CONFIRM:
+            committed = _("Your answer is committed. Now compare it with the first reviewer's answer.")
+        messages.success(request, committed)
+        return _show_case_after_post(request, assignment_id, posted.local, turn.following)
     messages.success(
         request, str(SUBMISSION_EFFECTS.get(visibility.submission_effect(review), SUBMISSION_EFFECTS["submitted"]))
     )

@@ -17,9 +17,10 @@ def notices_for(user: User) -> list[Notice]:
 
     A mention in a remark that is still sealed from the user is shown once the seal is removed.
     """
-    # Every page asks, and mostly there is none: cases and remarks are read only if there is one.
-    unread = Notice.objects.filter(user=user, read_at__isnull=True).prefetch_related("case", "remark__author")
-    unread = unread.order_by("-pk")
+    unread = Notice.objects.filter(user=user, read_at__isnull=True)
+    if not unread.exists():  # every page asks, and mostly there is none
+        return []
+    unread = unread.prefetch_related("case", "remark__author").order_by("-pk")
     shown: list[Notice] = []
     start, batch = 0, list(unread[:BATCH])
     while batch:

@@ -6,6 +6,7 @@ Plain values, worded by the benchmark.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from review.rules import citations, limits
@@ -280,6 +281,7 @@ def limit_problems(form: Form, answers: Answers) -> list[Problem]:
     return [Problem(name, "too-long") for name, text, most in _limited_texts(answers) if len(text) > most]
 
 
+@cache
 def _limits(kind: type) -> dict[str, int]:
     """How many characters the texts of a dataclass may have, by the names of its fields."""
     hints = get_type_hints(kind, include_extras=True)

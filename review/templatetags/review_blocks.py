@@ -34,10 +34,10 @@ from review.labels import (
     with_label,
 )
 from review.models import Review, User
-from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text, TrapTerm
+from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text, TrapTerm, Turn
 from review.rules.citations import Citation
 from review.rules.diffing import Span, TurnPair, align_turns
-from review.templatetags.reading import doses, is_right_to_left, isolated_doses
+from review.templatetags.reading import doses, is_right_to_left, isolated_doses, written_in
 from review.templatetags.review_parts import part
 
 register = template.Library()
@@ -251,22 +251,109 @@ def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, st
 
 
 @register.simple_tag
-def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
-    """`{% marked_text turn.text marks "1.2" "source" %}`: a (source) text with its highlights."""
-    text_marks = marks.get(f"{key}.source" if side else key, ())
+def marked_text(text: str, marks: Marks, key: str) -> SafeString:
+    """`{% marked_text block.text marks "1.2" %}`: the text of a passage with its highlights."""
+    text_marks = marks.get(key, ())
     if text_marks:
         return _pieces_html(pieces([Span("equal", text)], text_marks))
     return doses(text)
 
 
 @register.simple_tag
-def marked_changes(row: DiffRow, marks: Marks, number: int, side: str = "") -> SafeString:
-    """`{% marked_changes row marks number "source" %}`: a pair of turns with all its marks."""
-    if side:
-        return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
-    traps = [(note.at, note.number) for note in row.notes]
-    cards = {note.number: note.card for note in row.notes}
-    return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), cards)
+def conversation(
+    turns: Sequence[Turn], number: int, language: str, marks: Marks, bait: str = "", side: str = ""
+) -> SafeString:
+    """`{% conversation block.after number language marks bait=bait %}`: the turns of a text.
+
+    Numbered, as mistakes and traps name them, unless `side` is "source": the text before a change.
+    """
+    elements = []
+    for place, turn in enumerate(turns, 1):
+        key = f"{number}.{place}"
+        classes, badges = "", []
+        if bait and place == len(turns):
+            classes += " turn--bait"
+            badges.append(_badge("turn__mark--bait", translate(bait)))
+        if turn.mark:
+            classes += " turn--marked"
+            badges.append(_badge("turn__mark", translate(turn.mark)))
+        shown_number: int | str = place
+        if side:
+            key = f"{key}.source"
+            shown_number = ""
+        elements.append(_turn(turn, key, language, marked_text(turn.text, marks, key), shown_number, badges, classes))
+    return mark_safe("".join(elements))  # noqa: S308 -- each of them is escaped
+
+
+@register.simple_tag
+def turn_before(row: DiffRow, number: int, language: str, marks: Marks) -> SafeString:
+    """`{% turn_before row number language marks %}`: a turn before a change, if it was there."""
+    turn = row.pair.before
+    if turn is None:
+        return SafeString()
+    key, classes, badges = f"{number}.{row.before}.source", "", []
+    if row.pair.change == "removed":
+        classes, badges = " turn--removed", [_badge("turn__mark", f"− {gettext('turn removed')}")]
+    text = _pieces_html(pieces(row.pair.spans, marks.get(key, ()), source=True))
+    return _turn(turn, key, language, text, "", badges, classes)
+
+
+@register.simple_tag
+def turn_after(row: DiffRow, number: int, language: str, marks: Marks, asked: bool) -> SafeString:
+    """`{% turn_after row number language marks asked %}`: a turn after a change, with its traps.
+
+    asked: whether a question describes the traps, instead of the margin.
+    """
+    turn = row.pair.after
+    if turn is None:
+        return SafeString()
+    key, classes, badges = f"{number}.{row.after}", "", []
+    if row.pair.change == "added":
+        classes, badges = " turn--added", [_badge("turn__mark", f"+ {gettext('turn added')}")]
+    if row.bait:
+        badges.append(_badge("turn__mark--bait", translate(row.bait)))
+    traps, cards = [], {}
+    for note in row.notes:
+        badges.append(_trap_link(note, asked=asked))
+        traps.append((note.at, note.number))
+        cards[note.number] = note.card
+    text = _pieces_html(pieces(row.pair.spans, marks.get(key, ()), traps), cards)
+    return _turn(turn, key, language, text, row.after, badges, classes)
+
+
+def _turn(
+    turn: Turn,
+    key: str,
+    language: str,
+    text: SafeString,
+    number: int | str,
+    badges: Sequence[SafeString],
+    classes: str,
+) -> SafeString:
+    """The element of a turn; in Python, as a page has dozens.
+
+    key: of its passage; text: its own, marked; badges: beside the speaker.
+    """
+    return format_html(
+        '<div class="turn turn--{}{}"><h3 class="turn__speaker">{} {}{}</h3>'
+        '<div class="turn__text" data-passage="{}"{}>{}</div></div>\n',
+        *(side(turn.speaker), classes, number, translate(turn.speaker), mark_safe("".join(badges))),  # noqa: S308
+        *(key, written_in(language, turn.text), text),
+    )
+
+
+def _badge(name: str, label: str) -> SafeString:
+    return format_html(' <span class="{}">{}</span>', name, label)
+
+
+def _trap_link(note: TrapNote, *, asked: bool) -> SafeString:
+    attributes = SafeString()
+    if note.first:
+        attributes = SafeString(" data-trap")
+        if not asked:
+            attributes = format_html(' data-trap data-card="{}"', note.card)
+    name = gettext("Trap %(n)s") % {"n": note.number}
+    return format_html(' <a class="trap-mark" href="#{}"{}>{}</a>', note.card, attributes, name)
 
 
 _CHANGE_TAGS = {"insert": "ins", "delete": "del"}

@@ -68,6 +68,8 @@ class ReviewTurn:
 
     physician: User
     assignment: Assignment
+    following: "ReviewTurn | None" = None
+    """The physician's next turn at the assignment, set by a submit that leaves it with them."""
 
     @property
     def case(self) -> Case:

@@ -130,6 +130,14 @@ def test_each_trap_is_shown_once_with_its_question_and_the_bait_in_the_conversat
     expect(cards.nth(1)).to_be_visible()
 
 
+def test_the_guideline_is_loaded_when_it_is_opened(desk: Page) -> None:
+    panel = desk.locator("#guideline")
+    expect(panel.get_by_role("heading")).to_have_count(0)
+    desk.keyboard.press("h")
+    expect(panel.get_by_role("heading", name="Primary")).to_be_visible()
+    expect(panel.locator(".prose")).to_be_visible()
+
+
 def test_the_view_and_the_position_survive_a_reload(desk: Page) -> None:
     reveal(desk)
     desk.keyboard.press("s")

@@ -221,7 +221,10 @@ def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, 
     page = client.post(reverse("review:remark", args=[case.pk]), {"text": "<b>bold</b>"}, follow=True)
     assert page.redirect_chain[-1][0].startswith(reverse("review:case", args=[assignment.pk]))
     assert "&lt;b&gt;bold" in page.content.decode()
-    assert "<strong>slowly</strong>" in page.content.decode()
+    section = f"{case.benchmark}-primary"  # which the page of the case loads when it is opened there
+    assert f'hx-select="#{section}"' in page.content.decode()
+    guidelines_page = client.get(reverse("review:guidelines")).content.decode()
+    assert "<strong>slowly</strong>" in guidelines_page.partition(f'id="{section}"')[2].partition("</section>")[0]
     client.force_login(rui)
     assert client.get(reverse("review:guidelines")).status_code == 403
 
