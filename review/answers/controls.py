@@ -102,11 +102,6 @@ class ControlRow:
         return self.question is not None and self.question.kind == "choices"
 
     @property
-    def optional(self) -> bool:
-        """Whether the question may be left open."""
-        return self.question is not None and not self.question.required
-
-    @property
     def has_error(self) -> bool:
         return any(control.error for control in self.controls)
 
