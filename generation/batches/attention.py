@@ -67,7 +67,9 @@ def first_steps(_shown: object) -> Mapping[str, Sequence[FirstStep]]:
             SampleVersion.objects.exists(),
         ),
     ]
-    return {"first_steps": [] if all(step.done for step in steps) else steps}
+    if all(step.done for step in steps):
+        return {"first_steps": []}
+    return {"first_steps": steps}
 
 
 def fruitless_batches(_shown: object) -> Mapping[str, Any]:

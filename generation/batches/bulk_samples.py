@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
@@ -55,16 +56,20 @@ def make_finished_samples(batch: Batch) -> int:
     while life_cycle.is_running(batch.pk) and not SHUTTING_DOWN.is_set() and time.monotonic() < deadline:
         rows = take(queued, CHUNK)
         values = queries.draft_values(rows, joined=False)
+        ready, unready = [], []
         with computing_for(batch):
-            made = [(row, recipe.finished(value)) for row, value in zip(rows, values, strict=True)]
-        ready = [(row, sample) for row, sample in made if sample is not None]
-        for row, sample in made:
-            if sample is None:
-                requeue(row)
+            for row, value in zip(rows, values, strict=True):
+                sample = recipe.finished(value)
+                if sample is None:
+                    unready.append(row)
+                else:
+                    ready.append((row, sample))
+        for row in unready:
+            requeue(row)
         if ready:
             _make_published(batch, ready, drawn)
             done += len(ready)
-        if len(ready) < len(rows) or not rows:
+        if unready or not rows:
             break
     analyze_tables(Draft, Sample, SampleVersion, Rubric, Case, Event)
     return done
@@ -73,7 +78,8 @@ def make_finished_samples(batch: Batch) -> int:
 @recording_events()  # opening a case is an event
 def _make_published(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
     owned = finish_all([(row, Status.DONE, {}) for row, _sample in made])
-    _make_samples(batch, [item for item, is_owned in zip(made, owned, strict=True) if is_owned], drawn)
+    still_ours = [item for item, is_owned in zip(made, owned, strict=True) if is_owned]
+    _make_samples(batch, still_ours, drawn)
 
 
 def make_waiting_samples(batch: Batch) -> int:
@@ -106,9 +112,8 @@ def make_waiting_samples(batch: Batch) -> int:
 def _make_waiting(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> int:
     if life_cycle.lock_job(batch.pk).status == Job.Status.CANCELLED:
         return 0
-    still = set(
-        _waiting_drafts([batch.pk]).filter(pk__in=[row.pk for row, _sample in made]).values_list("pk", flat=True)
-    )
+    pks = [row.pk for row, _sample in made]
+    still = set(_waiting_drafts([batch.pk]).filter(pk__in=pks).values_list("pk", flat=True))
     still_waiting = [(row, sample) for row, sample in made if row.pk in still]
     _make_samples(batch, still_waiting, drawn)
     return len(still_waiting)
@@ -150,21 +155,29 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
     strata = [KeyTransform(key, "content") for key in draw.strata]
     earlier = SampleVersion.objects.filter(sample__batch__in=drawn_together(batch))
     before = earlier.filter(provenance__review=SAMPLED_FOR_REVIEW).order_by()
-    drawn_before = Counter(tuple(stratum) for stratum in before.values_list(*strata).iterator(chunk_size=STREAMED))
+    drawn_before: Counter[tuple[Any, ...]] = Counter()
+    for stratum in before.values_list(*strata).iterator(chunk_size=STREAMED):
+        drawn_before[stratum] += 1
+
+    def room_of(stratum: tuple[Any, ...]) -> int:
+        return size * draw.multiples.get(stratum, 1) - drawn_before[stratum]
+
     transforms = [KeyTransform(key, json_field) for key in (*draw.strata, draw.place)]
     rows = drafts.values_list("pk", "record__external_id", *transforms).iterator(chunk_size=STREAMED)
     entries = (  # of equal ranks, the earlier draft goes in
         (tuple(stratum), rank(seed, f"{external_id}\x1f{place}"), -pk) for pk, external_id, *stratum, place in rows
     )
-    drawn = first_by_rank(entries, lambda key: size * draw.multiples.get(key, 1) - drawn_before[key])
+    drawn = first_by_rank(entries, room_of)
     return frozenset(-negated for negated in drawn)
 
 
 def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
     """Make the samples of these drafts, which have ended, in the caller's transaction."""
-    if drawn is not None:
-        new_samples = [
-            (row, replace(new, provenance={**new.provenance, "review": _REVIEW[row.pk in drawn]}))
-            for row, new in new_samples
-        ]
-    make_versions(batch, new_samples)
+    if drawn is None:
+        make_versions(batch, new_samples)
+        return
+    marked = []
+    for row, new in new_samples:
+        provenance = {**new.provenance, "review": _REVIEW[row.pk in drawn]}
+        marked.append((row, replace(new, provenance=provenance)))
+    make_versions(batch, marked)

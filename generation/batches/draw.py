@@ -23,7 +23,8 @@ from generation.recipes.trap_plan import largest_remainder
 FIRST, RANDOM, STRATIFIED = "first", "random", "stratified"
 UNKNOWN = "unknown"  # the value of a field that a record does not have
 FIELDS = ("task", "language", "length", "specialty", "theme")
-LENGTHS = ((1_000, "short"), (4_000, "medium"))  # below so many characters; else "long"
+LENGTHS = ((1_000, "short"), (4_000, "medium"))  # below so many characters
+LONG = "long"
 MAX_STRATA = 1_000
 MAX_SEED = 2**31 - 1
 STREAMED = 2_000  # records in memory at a time
@@ -76,8 +77,13 @@ def parse_draw(draw: str, seed: int, where: Mapping[str, Iterable[str]]) -> Draw
         raise errors.WrongDraw(f"{draw!r} needs a field: {STRATIFIED}:FIELD")
     if mode != STRATIFIED and colon:
         raise errors.WrongDraw(f"{draw!r}: only {STRATIFIED} takes a field, as {STRATIFIED}:FIELD")
-    accepted = {name: tuple(dict.fromkeys(values)) for name, values in sorted(where.items())}
-    if empty := [name for name, values in accepted.items() if not values]:
+    accepted = {}
+    empty = []
+    for field, values in sorted(where.items()):
+        accepted[field] = tuple(dict.fromkeys(values))
+        if not accepted[field]:
+            empty.append(field)
+    if empty:
         raise errors.WrongDraw(f"no value for {', '.join(empty)}")
     return Draw(mode, name, seed, accepted)
 
@@ -102,13 +108,21 @@ def draw_fields(source: Source) -> list[str]:
 
 def draw_values(source: Source, fields: Sequence[str]) -> list[tuple[str, str]]:
     """Values of fields as (value, field): those that imports have counted, and of some records."""
-    known = dict.fromkeys((label, "length") for label in (*(label for _bound, label in LENGTHS), "long"))
+    offered: dict[tuple[str, str], None] = {}  # in the order in which they are found
+
+    def offer(field: str, values: Iterable[str]) -> None:
+        for value in values:
+            offered[value, field] = None
+
+    offer("length", [*(label for _bound, label in LENGTHS), LONG])
     for facets in Import.objects.filter(source=source).order_by("pk").values_list("facets", flat=True):
-        known |= dict.fromkeys((value, name) for name, values in facets.items() for value in values)
+        for field, values in facets.items():
+            offer(field, values)
     some = SourceRecord.objects.filter(source=source).order_by("pk")
     for *_row, found in _rows(some[:TAGGED_RECORDS], [name for name in fields if name != "length"]):
-        known |= dict.fromkeys((value, name) for name, values in found.items() for value in values)
-    return list(known)[:MAX_OFFERED]
+        for field, values in found.items():
+            offer(field, values)
+    return list(offered)[:MAX_OFFERED]
 
 
 def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, limit: int | None) -> DrawnRecords:
@@ -132,31 +146,38 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
         if len(available) > MAX_STRATA:
             raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
         quotas = _allocate(available, limit)
-        entries = (
-            (
-                _stratum(values, draw.by),
-                pk if draw.mode == FIRST else rank(draw.seed, external_id),
-                (external_id, pk, kind),
-            )
-            for pk, external_id, kind, values in _matching(records, draw)
-        )
         # A record that was imported after the count may have a stratum without a quota.
-        drawn = first_by_rank(entries, lambda stratum: quotas.get(stratum, 0))
+        drawn = first_by_rank(_ranked(records, draw), lambda stratum: quotas.get(stratum, 0))
         records_drawn = [(pk, kind) for _external_id, pk, kind in drawn]
-        strata = {name: [available[name], quotas[name]] for name in quotas if draw.by}
+        if draw.by:
+            strata = {name: [available[name], quota] for name, quota in quotas.items()}
         available_count = available.total()
     if not records_drawn:
-        raise _no_match_error(records, draw) if draw.where else errors.NothingToDo
+        if draw.where:
+            raise _no_match_error(records, draw)
+        raise errors.NothingToDo
+    seed = None
+    if draw.mode != FIRST:
+        seed = draw.seed
     summary = {
         "mode": draw.mode,
         "field": draw.by,
-        "seed": draw.seed if draw.mode != FIRST else None,
+        "seed": seed,
         "where": {name: list(values) for name, values in draw.where.items()},
         "available": available_count,
         "drawn": len(records_drawn),
         "strata": strata,
     }
     return DrawnRecords(records_drawn, summary)
+
+
+def _ranked(records: QuerySet[SourceRecord], draw: Draw) -> Iterator[tuple[str, int, tuple[str, int, str]]]:
+    """Each record that passes the filter, as `first_by_rank` takes it."""
+    for pk, external_id, kind, values in _matching(records, draw):
+        place = pk
+        if draw.mode != FIRST:
+            place = rank(draw.seed, external_id)
+        yield _stratum(values, draw.by), place, (external_id, pk, kind)
 
 
 def first_by_rank(entries: Iterable[tuple[K, int, T]], room_of: Callable[[K], int]) -> list[T]:
@@ -168,29 +189,44 @@ def first_by_rank(entries: Iterable[tuple[K, int, T]], room_of: Callable[[K], in
     for group, rank, entry in entries:
         room, heap = room_of(group), heaps[group]
         # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
-        if room > 0:
-            (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-rank, entry))
-    return [entry for _rank, entry in sorted((-negated, entry) for heap in heaps.values() for negated, entry in heap)]
+        if len(heap) < room:
+            heapq.heappush(heap, (-rank, entry))
+        elif room > 0:
+            heapq.heappushpop(heap, (-rank, entry))
+    ranked = []
+    for heap in heaps.values():
+        ranked += [(-negated, entry) for negated, entry in heap]
+    return [entry for _rank, entry in sorted(ranked)]
 
 
 def _check_fields(source: Source, draw: Draw) -> None:
     """Raise WrongDraw, naming the known fields, if the draw asks for a field that no record has."""
-    needed = [name for name in dict.fromkeys([draw.by, *draw.where]) if name]
-    known = draw_fields(source) if any(name not in FIELDS for name in needed) else FIELDS
+    needed = _needed_fields(draw)
+    known: Sequence[str] = FIELDS
+    if not set(needed) <= set(FIELDS):
+        known = draw_fields(source)
     if unknown := [name for name in needed if name not in known]:
         raise errors.WrongDraw(f"unknown field {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
 
 
+def _needed_fields(draw: Draw) -> list[str]:
+    return [name for name in dict.fromkeys([draw.by, *draw.where]) if name]
+
+
 def _matching(records: QuerySet[SourceRecord], draw: Draw) -> Iterator[_Row]:
     """The records that pass the filter, with the values of the fields that the draw needs."""
-    for row in _rows(records, [name for name in dict.fromkeys([draw.by, *draw.where]) if name]):
+    accepted_values = {name: set(values) for name, values in draw.where.items()}
+    for row in _rows(records, _needed_fields(draw)):
         values = row[-1]
-        if all(set(values[name]) & set(accepted) for name, accepted in draw.where.items()):
+        if all(not accepted.isdisjoint(values[name]) for name, accepted in accepted_values.items()):
             yield row
 
 
 def _rows(records: QuerySet[SourceRecord], names: Sequence[str]) -> Iterator[_Row]:
-    keys = sorted({key for name in names for key in _content_keys(name)})
+    needed: set[str] = set()
+    for name in names:
+        needed.update(_content_keys(name))
+    keys = sorted(needed)
     transforms = (KeyTransform(key, "content") for key in keys)
     rows = records.values_list("pk", "external_id", "content__kind", "language", *transforms)
     for pk, external_id, kind, language, *raw_values in rows.iterator(chunk_size=STREAMED):
@@ -217,19 +253,25 @@ def _field_values(name: str, content: Mapping[str, Any], language: str) -> tuple
             return (language or UNKNOWN,)
         case "length":
             size = sum(_text_length(content[key]) for key in _TEXTS)
-            return (next((label for bound, label in LENGTHS if size < bound), "long"),)
+            for bound, label in LENGTHS:
+                if size < bound:
+                    return (label,)
+            return (LONG,)
     value = content[name]
     if isinstance(value, str | int) and str(value).strip():
         return (str(value).strip(),)
     if isinstance(value, list):
-        return tuple(item for item in value if isinstance(item, str) and item) or (UNKNOWN,)
+        texts = tuple(item for item in value if isinstance(item, str) and item)
+        return texts or (UNKNOWN,)
     return tuple(_parse_tags(content["tags"]).get(name, ())) or (UNKNOWN,)
 
 
 def _parse_tags(tags: Any) -> dict[str, list[str]]:
     """Parse tags of the form NAME:VALUE into name -> values."""
     values: dict[str, list[str]] = {}
-    for tag in tags if isinstance(tags, list) else ():
+    if not isinstance(tags, list):
+        return values
+    for tag in tags:
         name, colon, value = tag.partition(":")
         if name.strip() and colon and value.strip():
             values.setdefault(name.strip(), []).append(value.strip())
@@ -266,7 +308,9 @@ def _allocate(available: Mapping[str, int], limit: int | None) -> dict[str, int]
     """
     total = sum(available.values())
     weights = {name: Fraction(available[name]) for name in sorted(available)}
-    return largest_remainder(weights, total if limit is None else min(limit, total))
+    if limit is not None:
+        total = min(limit, total)
+    return largest_remainder(weights, total)
 
 
 def _no_match_error(records: QuerySet[SourceRecord], draw: Draw) -> Exception:
@@ -277,7 +321,9 @@ def _no_match_error(records: QuerySet[SourceRecord], draw: Draw) -> Exception:
             seen[name].update(values[name])
     if not any(seen.values()):
         return errors.NothingToDo()
-    existing = "; ".join(
-        f"{name}: {', '.join(value for value, _n in counts.most_common(20))}" for name, counts in seen.items()
-    )
+    lines = []
+    for name, counts in seen.items():
+        commonest = [value for value, _n in counts.most_common(20)]
+        lines.append(f"{name}: {', '.join(commonest)}")
+    existing = "; ".join(lines)
     return errors.WrongDraw(f"no matching record is left; existing values: {existing}")

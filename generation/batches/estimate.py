@@ -35,14 +35,16 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     values = registry.resolve_settings(benchmark, settings.preset, settings.changes)
     prompts = settings.prompt_sets
     records = choose_records(settings).records
-    checks_run = tuple(registry.check_names(benchmark) if checks is None else checks)
+    checks_run = checks
+    if checks_run is None:
+        checks_run = registry.check_names(benchmark)
     counts = Counter(kind for _pk, kind in records)
     bound = queries.bind_roles(benchmark, settings.roles, counts, checks)
     check_independence(settings, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
-        targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
-        if not any(targets):
+        planned = any(trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items())
+        if not planned:
             raise errors.WrongPlan(", ".join(plan.targets))
     first_record = {kind: pk for pk, kind in reversed(records)}
     question_counts: Counter[tuple[str, str]] = Counter()
@@ -57,11 +59,14 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 record=record,
                 terms=terms,
                 prompts=name,
-                checks=checks_run,
+                checks=tuple(checks_run),
                 settings=values,
             )
+            asked: list[tuple[str, str]] = []
             with prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name)):
-                asked = [question for step in recipe.steps if step.applies(value) for question in step.asks(value)]
+                for step in recipe.steps:
+                    if step.applies(value):
+                        asked += step.asks(value)
             for role, prompt in asked:  # the same question may occur several times
                 if role in bound:
                     question_counts[role, prompt] += count
@@ -70,22 +75,18 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     players, lines = settings.players_in(bound), []
     for (role, prompt), n in question_counts.items():
         repeats = sum(m for (_role, name), m in question_counts.items() if name == prompt)
+        records_asked = sum(counts[kind] for _name, kind in places[prompt])
         before = sum(drafts_before[place] for place in places[prompt])
-        if role == recipe.multiple_role and players:
-            playing = players
+        usual = None
+        if before:
+            usual = UsualCalls(calls_before[prompt] / before, before)
+        if role == recipe.multiple_role:
+            playing, questions = players or (bound[role],), n
         else:
-            playing = (bound[role],)
-        lines += [
-            estimate_line(
-                role,
-                endpoint,
-                prompt,
-                n * (1 if role == recipe.multiple_role else max(1, len(players))),
-                repeats=repeats / sum(counts[kind] for _name, kind in places[prompt]),
-                usual=UsualCalls(calls_before[prompt] / before, before) if before else None,
-            )
-            for endpoint in playing
-        ]
+            playing, questions = (bound[role],), n * max(1, len(players))
+        for endpoint in playing:
+            line = estimate_line(role, endpoint, prompt, questions, repeats=repeats / records_asked, usual=usual)
+            lines.append(line)
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
     working = paces([*bound.values(), *players])
@@ -107,10 +108,13 @@ def _read_history(
     is many times what it asks.
     """
     preset = registry.preset(settings.benchmark, settings.preset)
+    preset_name = ""
+    if preset:
+        preset_name = preset.name
     candidates = Batch.objects.filter(
         benchmark=settings.benchmark,
         status=Batch.Status.FINISHED,
-        preset=preset.name if preset else "",
+        preset=preset_name,
         prompts__in=settings.prompt_sets,
     )
     drafts: Counter[PromptsAndKind] = Counter()
@@ -120,8 +124,10 @@ def _read_history(
         if batch.settings != values or not set(bound) <= roles or not set(checks) <= set(batch.checks):
             continue
         ended = Draft.objects.filter(batch=batch, parent=None).values_list("record__content__kind")
-        drafts.update({(batch.prompts, kind): n for kind, n in ended.annotate(n=Count("pk")).order_by()})
-        calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
+        for kind, n in ended.annotate(n=Count("pk")).order_by():
+            drafts[batch.prompts, kind] += n
+        asked = Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk"))
+        calls.update(dict(asked.order_by()))
         if drafts.total() >= ENOUGH_DRAFTS:
             break
     return drafts, calls

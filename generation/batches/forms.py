@@ -1,7 +1,7 @@
 """Forms of the pages on batches."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from django import forms
@@ -17,7 +17,7 @@ from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fiel
 from generation.errors import WrongPlan, WrongSetting
 from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
 from generation.jobs.forms import BUDGET, SpendingForm
-from generation.models import Batch, Source
+from generation.models import Batch, Endpoint, Source
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
@@ -62,6 +62,7 @@ def _with_records_left(source: Source, left: int) -> str:
 
 
 SEVERAL_HELP = _("Choose one or more. Each record gets one draft per endpoint.")
+NO_CHOICE = ("", "---------")
 IN_ALL = "samples"  # in place of a trap: the number of samples that the targets are for
 
 
@@ -108,18 +109,17 @@ class BatchForm(SpendingForm):
         for role in needed:
             required = not (role.default or role.optional or role.checks)
             options: dict[str, Any] = {"label": gettext(role.label), "required": required}
-            self.fields[f"role-{role.name}"] = (
-                EndpointChoices(help_text=SEVERAL_HELP, **options)
-                if role.multiple
-                else EndpointChoice(empty_label=_empty_label(benchmark, role), **options)
-            )
+            if role.multiple:
+                self.fields[f"role-{role.name}"] = EndpointChoices(help_text=SEVERAL_HELP, **options)
+            else:
+                empty_label = _empty_label(benchmark, role)
+                self.fields[f"role-{role.name}"] = EndpointChoice(empty_label=empty_label, **options)
         known = draw_fields(source)
-        self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
+        fields = [(name, name) for name in known]
+        self.fields["stratify_by"].choices = fields  # type: ignore[attr-defined]
         self.fields["where"] = RowsField(
             {
-                "field": forms.ChoiceField(
-                    label=_("Field"), choices=[("", "---------"), *((name, name) for name in known)]
-                ),
+                "field": forms.ChoiceField(label=_("Field"), choices=[NO_CHOICE, *fields]),
                 "value": forms.CharField(label=_("Value"), max_length=500),
             },
             draw_values(source, known),
@@ -144,13 +144,12 @@ class BatchForm(SpendingForm):
         if any(term.parent for term in terms):  # a plan is distributed over subtypes
             self.fields["targets"] = self._targets_field(terms)
         self._offer("prompts", sets, is_offered=len(sets) > 1)
-        compare_choices = [(f"={name}", label) for name, label in sets]
+        compare_choices = [(f"={name}", label) for name, label in sets]  # "" compares nothing, "=" the default
         self._offer("compare", [("", _("nothing")), *compare_choices], is_offered=len(sets) > 1)
         self._offer("skip", checks, is_offered=bool(checks))
-        roles = [f"role-{role.name}" for role in needed]
         self.order_fields(
             [
-                *roles,
+                *(f"role-{role.name}" for role in needed),
                 "one_model",
                 "preset",
                 "changes",
@@ -171,17 +170,15 @@ class BatchForm(SpendingForm):
     def _changes_field(self, recipe: Recipe) -> RowsField:
         """Rows of a setting and its value, which is a word or JSON."""
         names = list(recipe.presets[0].values)
-        known = {
-            (_typed(value), name): None for name in names for value in registry.known_values(self._benchmark, name)
-        }
+        known = []
+        for name in names:
+            known += [(_typed(value), name) for value in registry.known_values(self._benchmark, name)]
         return RowsField(
             {
-                "name": forms.ChoiceField(
-                    label=_("Setting"), choices=[("", "---------"), *((name, name) for name in names)]
-                ),
+                "name": forms.ChoiceField(label=_("Setting"), choices=[NO_CHOICE, *((name, name) for name in names)]),
                 "value": forms.CharField(label=_("Value"), max_length=500),
             },
-            list(known),
+            list(dict.fromkeys(known)),
             keys=1,
             label=_("Overrides"),
             help_text=_("Override values of the preset. A list is written as [0.3, 0.7]."),
@@ -189,7 +186,7 @@ class BatchForm(SpendingForm):
 
     def _targets_field(self, terms: Iterable[Term]) -> RowsField:
         """Rows of a trap and its number of samples, by task if the benchmark has several."""
-        traps = [("", "---------"), *((term.code, f"{term.code} {gettext(term.label)}") for term in terms)]
+        traps = [NO_CHOICE, *((term.code, f"{term.code} {gettext(term.label)}") for term in terms)]
         columns: dict[str, forms.Field] = {
             "trap": forms.ChoiceField(label=_("Trap"), choices=[*traps, (IN_ALL, _("all samples of the plan"))]),
             "samples": forms.IntegerField(label=_("Samples"), min_value=0, max_value=10**9),
@@ -218,10 +215,14 @@ class BatchForm(SpendingForm):
             return [(name, _typed(given)) for name, given in (value or {}).items()]
         if field_name == "targets":
             by_task = self._planned_tasks()
-            rows = [(task, *target) for task, targets in (value or {}).items() for target in targets.items()]
-            if by_task:
-                return rows
-            return [target for _task, *target in rows]
+            rows: list[tuple[Any, ...]] = []
+            for task, targets in (value or {}).items():
+                for target in targets.items():
+                    if by_task:
+                        rows.append((task, *target))
+                    else:
+                        rows.append(target)
+            return rows
         return value
 
     def clean_targets(self) -> TrapPlan | None:
@@ -231,8 +232,11 @@ class BatchForm(SpendingForm):
             targets.setdefault("".join(task), {})[trap] = samples
         if not targets:
             return None
+        plan: Mapping[str, Any] = targets
+        if not any(targets):
+            plan = targets[""]
         try:
-            return registry.resolve_plan(self._benchmark, targets if any(targets) else targets[""])
+            return registry.resolve_plan(self._benchmark, plan)
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
 
@@ -246,10 +250,12 @@ class BatchForm(SpendingForm):
     def clean_changes(self) -> dict[str, Any]:
         """The overrides. Raises ValidationError for a value that the setting cannot have."""
         recipe = registry.recipe(self._benchmark)
-        changes = {
-            name: text if text in recipe.choices.get(name, ()) else registry.read_setting(text)
-            for name, text in self.cleaned_data["changes"]
-        }
+        changes: dict[str, Any] = {}
+        for name, text in self.cleaned_data["changes"]:
+            if text in recipe.choices.get(name, ()):
+                changes[name] = text
+            else:
+                changes[name] = registry.read_setting(text)
         try:
             registry.resolve_settings(self._benchmark, self.cleaned_data.get("preset", ""), changes)
         except WrongSetting as mistake:
@@ -274,33 +280,33 @@ class BatchForm(SpendingForm):
         data = self.cleaned_data
         plan = data.get("targets") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
-        compare: str = data.get("compare", "")
-        endpoints = {
-            name.removeprefix("role-"): endpoint
-            for name, endpoint in data.items()
-            if name.startswith("role-") and endpoint
-        }
+        compare = None
+        if data.get("compare"):
+            compare = data["compare"].removeprefix("=")
+        endpoints: dict[str, Any] = {}
+        for name, endpoint in data.items():
+            if name.startswith("role-") and endpoint:
+                endpoints[name.removeprefix("role-")] = endpoint
+        further_endpoints: list[Endpoint] = []
         several = registry.recipe(self._benchmark).multiple_role
-        first, *further_endpoints = endpoints.pop(several, None) or [None]
-        if data["draw"] == STRATIFIED:
+        if several in endpoints:
+            endpoints[several], *further_endpoints = endpoints[several]
+        draw = data["draw"]
+        if draw == STRATIFIED:
             draw = f"{STRATIFIED}:{data['stratify_by'] or FIELDS[0]}"
-        else:
-            draw = data["draw"]
-        return launch.BatchSettings(
-            **self.values
-            | {
-                "benchmark": self._benchmark,
-                "source": self._source,
-                "roles": endpoints if first is None else {**endpoints, several: first},
-                "further_endpoints": further_endpoints,
-                "draw": draw,
-                "where": data["where"],
-                "plan": plan,
-                "compare": compare[1:] if compare else None,
-                "changes": data.get("changes") or {},
-                "checks": checks,
-            }
-        )
+        values = {
+            "benchmark": self._benchmark,
+            "source": self._source,
+            "roles": endpoints,
+            "further_endpoints": further_endpoints,
+            "draw": draw,
+            "where": data["where"],
+            "plan": plan,
+            "compare": compare,
+            "changes": data.get("changes") or {},
+            "checks": checks,
+        }
+        return launch.BatchSettings(**self.values | values)
 
 
 def _empty_label(benchmark: str, role: ModelRole) -> str:
@@ -309,7 +315,7 @@ def _empty_label(benchmark: str, role: ModelRole) -> str:
         return gettext("same as role %(role)s") % {"role": registry.role_name(benchmark, role.default)}
     if role.optional:
         return gettext("none (this role is optional)")
-    return "---------"
+    return NO_CHOICE[1]
 
 
 def _typed(value: Any) -> str:

@@ -57,9 +57,8 @@ class BatchKind(JobKind[Batch]):
         """
         drafts = Draft.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
         open_rounds = BarrierRound.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
-        waiting = jobs.filter(
-            Exists(drafts.filter(at_barrier=True, round=None)), status=Batch.Status.RUNNING
-        ).values_list("pk", flat=True)
+        at_barrier = Exists(drafts.filter(at_barrier=True, round=None))
+        waiting = jobs.filter(at_barrier, status=Batch.Status.RUNNING).values_list("pk", flat=True)
         ready = [pk for pk in waiting if rounds.waiting_drafts(pk).exists()]
         return jobs.filter(Exists(drafts.filter(at_barrier=False)) | Exists(open_rounds) | Q(pk__in=ready))
 
@@ -106,8 +105,11 @@ class BatchKind(JobKind[Batch]):
 
     def tiles(self, progress: Progress) -> Iterable[Tile]:
         done, unfinished, dropped, failed = super().tiles(progress)
-        to_dropped, to_failed = "#dropped" if progress.dropped else "", "#failed" if progress.failed else ""
-        return [done, unfinished, replace(dropped, href=to_dropped), replace(failed, href=to_failed)]
+        if progress.dropped:
+            dropped = replace(dropped, href="#dropped")
+        if progress.failed:
+            failed = replace(failed, href="#failed")
+        return [done, unfinished, dropped, failed]
 
     def cancel_warning(self, progress: Progress) -> str:
         unfinished = ngettext(

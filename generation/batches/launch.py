@@ -1,7 +1,7 @@
 """Launches batches and comparisons."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -130,12 +130,15 @@ class BatchSettings(LaunchSettings):
             raise errors.UnknownRole(", ".join(endpoint.name for endpoint in self.further_endpoints))
         if first is None or role not in bound:
             return ()
-        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.further_endpoints)}.values())
+        distinct = {endpoint.pk: endpoint for endpoint in (first, *self.further_endpoints)}
+        return tuple(distinct.values())
 
     def endpoints_in(self, bound: Mapping[str, Endpoint]) -> dict[str, tuple[Endpoint, ...]]:
         """All endpoints of each role. Raises as `players_in` does."""
-        several = {registry.recipe(self.benchmark).multiple_role: self.players_in(bound)}
-        return {name: several.get(name) or (endpoint,) for name, endpoint in bound.items()}
+        by_role: dict[str, tuple[Endpoint, ...]] = {name: (endpoint,) for name, endpoint in bound.items()}
+        if players := self.players_in(bound):
+            by_role[registry.recipe(self.benchmark).multiple_role] = players
+        return by_role
 
     @property
     def prompt_sets(self) -> tuple[str, ...]:
@@ -143,12 +146,16 @@ class BatchSettings(LaunchSettings):
 
         Raises SamePrompts if two are the same, UnknownPrompts, UnknownPreset.
         """
-        names = (self.prompts,) if self.compare is None else (self.prompts, self.compare)
-        resolved = (registry.resolve_prompt_set(self.benchmark, name, self.preset) for name in names)
-        sets = tuple(prompts_queries.full_name(self.benchmark, name) for name in resolved)
+        names = [self.prompts]
+        if self.compare is not None:
+            names.append(self.compare)
+        sets = []
+        for name in names:
+            resolved = registry.resolve_prompt_set(self.benchmark, name, self.preset)
+            sets.append(prompts_queries.full_name(self.benchmark, resolved))
         if len(set(sets)) < len(sets):
             raise errors.SamePrompts
-        return sets
+        return tuple(sets)
 
 
 def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Batch:
@@ -166,7 +173,10 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         SharedModel: one model plays roles that the recipe keeps apart.
     """
 
-    batch = life_cycle.launch_once(Batch, key, lambda: _new_batches(settings, actor)[0], actor=actor, content=settings)
+    def launch() -> Batch:
+        return _new_batches(settings, actor)[0]
+
+    batch = life_cycle.launch_once(Batch, key, launch, actor=actor, content=settings)
     life_cycle.wake_workers()
     return batch
 
@@ -200,7 +210,7 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
         raise errors.Archived(settings.source.name)
     recipe = registry.recipe(settings.benchmark)
     asked = (*settings.roles.values(), *settings.further_endpoints)
-    if not_callable := [each.name for each in asked if not each.is_usable]:
+    if not_callable := [endpoint.name for endpoint in asked if not endpoint.is_usable]:
         raise errors.NotCallable(", ".join(not_callable))
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds, again=settings.again)
     if recipe.splits is not None:
@@ -219,10 +229,11 @@ def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[s
         if accepted is not None and set(accepted) <= set(splits):
             continue
         rows = records.filter(content__kind=kind).exclude(content__split__in=splits).order_by()
-        counts = dict(rows.values_list("content__split").annotate(n=Count("pk")))
-        refused = {
-            name or UNKNOWN: n for name, n in counts.items() if accepted is None or (name or UNKNOWN) in accepted
-        }
+        refused = {}
+        for split, n in rows.values_list("content__split").annotate(n=Count("pk")):
+            name = split or UNKNOWN
+            if accepted is None or name in accepted:
+                refused[name] = n
         if refused:
             listing = ", ".join(f"{name} ({n})" for name, n in sorted(refused.items()))
             raise errors.WrongDraw(
@@ -240,8 +251,10 @@ def _new_batches(settings: BatchSettings, actor: User | None, comparison: Compar
     kinds = {kind for _pk, kind in drawn.records}
     roles = queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
     batches = []
-    compared = {"A": settings.prompts, "B": settings.compare or ""}
-    for arm, name in ({"": settings.prompts} if comparison is None else compared).items():
+    prompts_by_arm = {"": settings.prompts}
+    if comparison is not None:
+        prompts_by_arm = {"A": settings.prompts, "B": settings.compare or ""}
+    for arm, name in prompts_by_arm.items():
         batch = _new_batch(replace(settings, prompts=name), roles, actor, drawn.summary, comparison, arm)
         _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(roles))
         batches.append(batch)
@@ -259,24 +272,36 @@ def _new_batch(
     benchmark = setting.benchmark
     prompts = registry.resolve_prompt_set(benchmark, setting.prompts, setting.preset)
     prompt_set = prompts_queries.stored_set(benchmark, prompts)
-    preset = registry.preset(benchmark, setting.preset)
+    if prompt_set:
+        prompts = str(prompt_set)
     settings = registry.resolve_settings(benchmark, setting.preset, setting.changes)
+    preset_name, changed = "", []
+    if preset := registry.preset(benchmark, setting.preset):
+        preset_name = preset.name
+        changed = [name for name, value in settings.items() if value != preset.values[name]]
     check_independence(setting, roles)
-    endpoints = setting.endpoints_in(roles)
+    batch_roles = []
+    endpoint_settings = {}
+    for role, endpoints in setting.endpoints_in(roles).items():
+        for endpoint in endpoints:
+            batch_roles.append(BatchRole(role=role, endpoint=endpoint))
+            endpoint_settings[str(endpoint.pk)] = endpoint.launch_settings
     known = registry.check_names(benchmark)
-    checks = known if setting.checks is None else setting.checks
+    checks = setting.checks
+    if checks is None:
+        checks = known
     if unknown := [name for name in checks if name not in known]:
         raise errors.UnknownCheck(f"{', '.join(unknown)}; known: {', '.join(known) or '-'}")
     batch = Batch.objects.create(
         benchmark=benchmark,
         source=setting.source,
         checks=[name for name in known if name in checks],
-        prompts=str(prompt_set) if prompt_set else prompts,
+        prompts=prompts,
         prompt_set=prompt_set,
-        preset=preset.name if preset else "",
+        preset=preset_name,
         settings=settings,
-        changed=[name for name in settings if preset and settings[name] != preset.values[name]],
-        endpoint_settings={str(each.pk): each.launch_settings for players in endpoints.values() for each in players},
+        changed=changed,
+        endpoint_settings=endpoint_settings,
         draw=draw,
         **setting.of_job,
         comparison=comparison,
@@ -284,15 +309,18 @@ def _new_batch(
         created_by=actor,
         created_at=timezone.now(),
     )
-    BatchRole.objects.bulk_create(
-        BatchRole(batch=batch, role=name, endpoint=each) for name, players in endpoints.items() for each in players
-    )
+    for batch_role in batch_roles:
+        batch_role.batch = batch
+    BatchRole.objects.bulk_create(batch_roles)
     return batch
 
 
 def check_independence(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
     """Raise SharedModel if a model plays roles that the recipe keeps apart, unless allowed."""
-    if not settings.one_model and (shared := queries.shared_models(settings.benchmark, settings.endpoints_in(roles))):
+    if settings.one_model:
+        return
+    shared = queries.shared_models(settings.benchmark, settings.endpoints_in(roles))
+    if shared:
         raise errors.SharedModel("; ".join(f"{role} and {other}: {model}" for role, other, model in shared))
 
 
@@ -300,12 +328,13 @@ def _queue_drafts(
     batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None, players: Sequence[Endpoint]
 ) -> None:
     preferences = _distribute_plan(batch, records, plan)
-    drafts = (
-        Draft(batch=batch, record_id=pk, preferred=preferred, endpoint=player)
-        for (pk, _kind), preferred in zip(records, preferences, strict=True)
-        for player in (players or (None,))
-    )
-    for chunk in chunked(drafts):
+
+    def drafts() -> Iterator[Draft]:
+        for (pk, _kind), preferred in zip(records, preferences, strict=True):
+            for player in players or (None,):
+                yield Draft(batch=batch, record_id=pk, preferred=preferred, endpoint=player)
+
+    for chunk in chunked(drafts()):
         Draft.objects.bulk_create(chunk)
 
 
@@ -320,8 +349,10 @@ def _distribute_plan(batch: Batch, records: Sequence[tuple[int, str]], plan: Tra
     preferences: list[list[str]] = [[] for _ in records]
     terms = samples_queries.terms(batch.benchmark)
     stored_plan: dict[str, Any] = {"name": plan.name, "targets": {}, "clusters": {}}
-    for task in dict.fromkeys(kind for _pk, kind in records):
-        positions = [position for position, (_pk, kind) in enumerate(records) if kind == task]
+    positions_by_task: dict[str, list[int]] = {}
+    for position, (_pk, kind) in enumerate(records):
+        positions_by_task.setdefault(kind, []).append(position)
+    for task, positions in positions_by_task.items():
         targets = trap_plan.targets_for(plan, task, len(positions), terms)
         seed = json.dumps([batch.benchmark, batch.source.name, task, targets])
         distributed = trap_plan.distribute(targets, len(positions), terms, seed=seed)
@@ -349,21 +380,32 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     default_prompts = ""
     if not batch.preset or queries.preset_of(batch):
         default_prompts = registry.resolve_prompt_set(batch.benchmark, "", batch.preset)
-    endpoint_names = {role: [each.name for each in endpoints] for role, endpoints in queries.players(batch).items()}
-    draw, plan = batch.draw, batch.plan.get("name") or registry.NO_PLAN
+    prompts = ""
+    is_known = batch.prompt_set_id or batch.prompts in recipe.prompt_sets
+    if is_known and batch.prompts != default_prompts:
+        prompts = batch.prompts
+    roles, further_endpoints = {}, []
+    for role, endpoints in queries.players(batch).items():
+        roles[role], *further = [endpoint.name for endpoint in endpoints]
+        if role == recipe.multiple_role:
+            further_endpoints = further
+    plan = batch.plan.get("name") or registry.NO_PLAN
+    if plan == registry.CUSTOM_PLAN:
+        plan = batch.plan["targets"]
+    mode = batch.draw.get("mode", "")
+    if mode == STRATIFIED:
+        mode = f"{STRATIFIED}:{batch.draw['field']}"
     previous: dict[str, Any] = {
         "benchmark": batch.benchmark,
         "source": batch.source.name,
-        "roles": {role: names[0] for role, names in endpoint_names.items()},
-        "further_endpoints": endpoint_names.get(recipe.multiple_role, [])[1:],
-        "draw": f"{STRATIFIED}:{draw['field']}" if draw.get("mode") == STRATIFIED else draw.get("mode", ""),
-        "seed": draw.get("seed") or 0,
-        "where": draw.get("where") or {},
-        "again": bool(draw.get("again")),
-        "plan": batch.plan["targets"] if plan == registry.CUSTOM_PLAN else plan,
-        "prompts": batch.prompts
-        if (batch.prompt_set_id or batch.prompts in recipe.prompt_sets) and batch.prompts != default_prompts
-        else "",
+        "roles": roles,
+        "further_endpoints": further_endpoints,
+        "draw": mode,
+        "seed": batch.draw.get("seed") or 0,
+        "where": batch.draw.get("where") or {},
+        "again": bool(batch.draw.get("again")),
+        "plan": plan,
+        "prompts": prompts,
         "preset": batch.preset,
         "settings": {name: batch.settings[name] for name in batch.changed if name in batch.settings},
         "one_model": bool(queries.shared_roles(batch)),
@@ -371,10 +413,14 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if given.get("preset", batch.preset) != batch.preset:
         previous |= {"settings": {}, "prompts": ""}
-    merged = {name: given[name] for name in ("roles", "settings") if isinstance(given.get(name), Mapping)}
-    if recipe.multiple_role in merged.get("roles", {}):
+    merged = {}
+    for name in ("roles", "settings"):
+        if isinstance(given.get(name), Mapping):
+            merged[name] = {**previous[name], **given[name]}
+    given_roles = given.get("roles")
+    if isinstance(given_roles, Mapping) and recipe.multiple_role in given_roles:
         previous["further_endpoints"] = []
-    return {**previous, **given, **{name: {**previous[name], **values} for name, values in merged.items()}}
+    return {**previous, **given, **merged}
 
 
 def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, Any]]:
@@ -383,15 +429,15 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
     if batch is None:
         return None, {}
     previous, several = repeat_settings(batch, {}), registry.recipe(benchmark).multiple_role
-    endpoint_names = {
-        role: [name, *previous["further_endpoints"]] if role == several else name
-        for role, name in previous["roles"].items()
-    }
-    return batch, {
-        **{f"role-{role}": names for role, names in endpoint_names.items()},
-        **{name: previous[name] for name in ("preset", "prompts", "one_model")},
-        "changes": previous["settings"],
-        "plan": previous["plan"] if isinstance(previous["plan"], str) else registry.NO_PLAN,
-        "targets": {} if isinstance(previous["plan"], str) else previous["plan"],
-        "skip": [name for name in registry.check_names(benchmark) if name not in batch.checks],
-    }
+    initial = {name: previous[name] for name in ("preset", "prompts", "one_model")}
+    initial["changes"] = previous["settings"]
+    for role, name in previous["roles"].items():
+        initial[f"role-{role}"] = name
+        if role == several:
+            initial[f"role-{role}"] = [name, *previous["further_endpoints"]]
+    if isinstance(previous["plan"], str):
+        initial |= {"plan": previous["plan"], "targets": {}}
+    else:
+        initial |= {"plan": registry.NO_PLAN, "targets": previous["plan"]}
+    initial["skip"] = [name for name in registry.check_names(benchmark) if name not in batch.checks]
+    return batch, initial

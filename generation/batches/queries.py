@@ -59,7 +59,10 @@ def bind_roles(
     defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
 
     def endpoint_of(role: str) -> Endpoint | None:
-        return roles.get(role) or (endpoint_of(defaults[role]) if defaults.get(role) else None)
+        default = defaults.get(role)
+        if role in roles or not default:
+            return roles.get(role)
+        return endpoint_of(default)
 
     bound: dict[str, Endpoint] = {}
     missing = []
@@ -84,11 +87,9 @@ def shared_models(benchmark: str, players: Mapping[str, Sequence[Endpoint]]) -> 
     for role in registry.recipe(benchmark).roles:
         for other_role in role.independent_of:
             others = {canonical_model_name(endpoint.model) for endpoint in players.get(other_role, ())}
-            shared += [
-                (role.name, other_role, endpoint.model)
-                for endpoint in players.get(role.name, ())
-                if canonical_model_name(endpoint.model) in others
-            ]
+            for endpoint in players.get(role.name, ()):
+                if canonical_model_name(endpoint.model) in others:
+                    shared.append((role.name, other_role, endpoint.model))
     return shared
 
 
@@ -107,7 +108,10 @@ def shared_roles(batch: Batch) -> list[tuple[str, str, str]]:
 
 def endpoints_by_role(batch: Batch) -> dict[str, str]:
     """The name of each role's endpoint; all names with commas for a role that several play."""
-    return {role: ", ".join(each.name for each in endpoints) for role, endpoints in players(batch).items()}
+    names = {}
+    for role, endpoints in players(batch).items():
+        names[role] = ", ".join(endpoint.name for endpoint in endpoints)
+    return names
 
 
 def is_simulated(batch: int) -> bool:
@@ -130,10 +134,11 @@ def unused_by_source(benchmark: str) -> dict[int, int]:
 def suggested_source(benchmark: str = "") -> Source | None:
     """The newest source with records that the benchmark, or any, can still use; else the newest."""
     sources = Source.objects.filter(archived_at=None).order_by("-pk")
-    recipes = {name: registry.recipe(name) for name in registry.names() if benchmark in ("", name)}
+    names = [name for name in registry.names() if benchmark in ("", name)]
     for source in sources:
-        if any(records_without_draft(source, name, recipe.kinds).exists() for name, recipe in recipes.items()):
-            return source
+        for name in names:
+            if records_without_draft(source, name, registry.recipe(name).kinds).exists():
+                return source
     return sources.first()
 
 
@@ -144,9 +149,14 @@ def suggested_benchmark(source: Source | None) -> str:
     the first of all. Benchmarks that take samples as published come last.
     """
     names = sorted(registry.names(), key=lambda name: not registry.recipe(name).roles)
-    fitting = next((name for name in names if source and unused_record_counts(source, name)), None)
-    newest = Batch.objects.filter(source=source).order_by("-pk").values_list("benchmark", flat=True)
-    return fitting or (newest.first() if source else None) or next(iter(names), "")
+    if source:
+        for name in names:
+            if unused_record_counts(source, name):
+                return name
+        newest = Batch.objects.filter(source=source).order_by("-pk").first()
+        if newest:
+            return newest.benchmark
+    return next(iter(names), "")
 
 
 def latest_benchmark() -> str:
@@ -220,9 +230,8 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     if not rows:
         return []
     references = Exists(Reference.objects.filter(record=OuterRef("pk")))
-    rows_by_record = (
-        SourceRecord.objects.defer("private").annotate(is_joined=references).in_bulk({row.record_id for row in rows})
-    )
+    with_joined = SourceRecord.objects.defer("private").annotate(is_joined=references)
+    rows_by_record = with_joined.in_bulk({row.record_id for row in rows})
     partners = {}
     if joined:
         partners = partner_contents([record for record in rows_by_record.values() if record.is_joined])
@@ -236,7 +245,10 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
             versions = SampleVersion.objects.filter(sample_id=row.sample_id, number__lt=row.version).order_by("number")
             rejected = [(prefetch_rubrics(version), tuple(version.reasons)) for version in versions]
         rejected += [(returned["content"], tuple(returned["reasons"])) for returned in row.returned]
-        previous, reasons = rejected.pop() if rejected else (None, ())
+        previous: Mapping[str, Any] | None = None
+        reasons: tuple[str, ...] = ()
+        if rejected:
+            previous, reasons = rejected.pop()
         values.append(
             DraftValue(
                 record=records[row.record_id],
@@ -272,8 +284,10 @@ def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySe
         simulated=Exists(BatchRole.objects.filter(batch=OuterRef("pk"), endpoint__simulated=True)),
     )
     rows = rows.filter(archived_at__isnull=status != ARCHIVED)
-    given = {"benchmark": benchmark, "status": "" if status == ARCHIVED else status}
-    rows = rows.filter(**{name: value for name, value in given.items() if value})
+    if benchmark:
+        rows = rows.filter(benchmark=benchmark)
+    if status and status != ARCHIVED:
+        rows = rows.filter(status=status)
     if text:
         return rows.filter(Q(source__name__icontains=text) | Q(pk=whole_number(text) or 0))
     return rows
@@ -330,18 +344,22 @@ class CheckCounts:
 def check_counts(batch: Batch) -> list[CheckCounts]:
     """The counts of each check that the batch runs: one query."""
     gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
-    counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
-    return [
-        CheckCounts(
-            name=name,
-            label=gettext(registry.check_label(batch.benchmark, name)),
-            stopped=counts.get((name, Draft.Gate.STOPPED), 0),
-            returned=counts.get((name, Draft.Gate.RETURNED), 0),
-            sent_to_review=counts.get((name, Draft.Gate.SENT_TO_REVIEW), 0),
-            discarded=counts.get((name, Draft.Gate.DISCARDED), 0),
+    counts = {}
+    for name, gate, n in gates.annotate(n=Count("pk")):
+        counts[name, gate] = n
+    checks = []
+    for name in batch.checks:
+        checks.append(
+            CheckCounts(
+                name=name,
+                label=gettext(registry.check_label(batch.benchmark, name)),
+                stopped=counts.get((name, Draft.Gate.STOPPED), 0),
+                returned=counts.get((name, Draft.Gate.RETURNED), 0),
+                sent_to_review=counts.get((name, Draft.Gate.SENT_TO_REVIEW), 0),
+                discarded=counts.get((name, Draft.Gate.DISCARDED), 0),
+            )
         )
-        for name in batch.checks
-    ]
+    return checks
 
 
 def stopped_versions(sample: Sample) -> QuerySet[Draft]:
@@ -360,8 +378,12 @@ class Presets:
 def presets(benchmark: str) -> Presets:
     """The recipe's presets with all their values."""
     recipe_presets = registry.recipe(benchmark).presets
-    names = dict.fromkeys(name for preset in recipe_presets for name in preset.values)
-    rows = ((name, tuple(_as_text(preset.values.get(name, "")) for preset in recipe_presets)) for name in names)
+    names: dict[str, None] = {}
+    for preset in recipe_presets:
+        names |= dict.fromkeys(preset.values)
+    rows = []
+    for name in names:
+        rows.append((name, tuple(_as_text(preset.values.get(name, "")) for preset in recipe_presets)))
     return Presets(recipe_presets, tuple(rows))
 
 
@@ -372,7 +394,10 @@ def setting_texts(batch: Batch) -> list[tuple[str, str]]:
 
 def preset_of(batch: Batch) -> Preset | None:
     """A batch's preset as the recipe has it today; None if it no longer has one of that name."""
-    return next((p for p in registry.recipe(batch.benchmark).presets if p.name == batch.preset), None)
+    for preset in registry.recipe(batch.benchmark).presets:
+        if preset.name == batch.preset:
+            return preset
+    return None
 
 
 def _as_text(value: Any) -> str:
@@ -442,6 +467,7 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     if not batch.plan:
         return []
     taxonomy = terms(batch.benchmark)
+    clusters = [term for term in taxonomy if not term.parent]
     parents = {term.code: term.parent for term in taxonomy}
     reached: dict[str, Counter[str]] = {}
     current = SampleVersion.objects.filter(
@@ -453,14 +479,15 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     by_task = []
     for task, targets in batch.plan["targets"].items():
         carried, trap_targets = reached.get(task, Counter()), []
-        for cluster in (term for term in taxonomy if not term.parent):
+        for cluster in clusters:
             labels = {cluster.code: gettext("whole cluster")}
-            labels |= {t.code: f"{t.code} {gettext(t.label)}" for t in taxonomy if t.parent == cluster.code}
+            for term in taxonomy:
+                if term.parent == cluster.code:
+                    labels[term.code] = f"{term.code} {gettext(term.label)}"
             planned = targets | {cluster.code: batch.plan["clusters"][task].get(cluster.code, 0)}
             heading = f"{cluster.code} {gettext(cluster.label)}"
-            trap_targets += [
-                TrapTarget(code, label, heading, planned.get(code, 0), carried[code]) for code, label in labels.items()
-            ]
+            for code, label in labels.items():
+                trap_targets.append(TrapTarget(code, label, heading, planned.get(code, 0), carried[code]))
         by_task.append((task, trap_targets))
     return by_task
 
@@ -489,16 +516,14 @@ def trials(batch: Batch) -> list[Trial]:
             with suppress(rehearsal.NoQuestion):
                 question = rehearsal.first_question(step, value, names)
                 asked.setdefault(question.role, question)
-    return [
-        Trial(
-            role.endpoint.with_launch_settings(batch.endpoint_settings.get(str(role.endpoint_id), {})),
-            role.role,
-            asked[role.role].request,
-            asked[role.role].shape,
-        )
-        for role in roles
-        if role.role in asked
-    ]
+    questions = []
+    for role in roles:
+        if role.role in asked:
+            question = asked[role.role]
+            launch_settings = batch.endpoint_settings.get(str(role.endpoint_id), {})
+            endpoint = role.endpoint.with_launch_settings(launch_settings)
+            questions.append(Trial(endpoint, role.role, question.request, question.shape))
+    return questions
 
 
 def first_record(batch: Batch) -> int | None:

@@ -91,23 +91,31 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
         return ()
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for key, cell in counts.items():
-        totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
-    rows = tuple(_row(draw.strata, key, cell, questions) for key, cell in sorted({**counts, **totals}.items()))
-    columns = (
-        *(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata),
-        *(gettext("Drawn"), gettext("Decided"), gettext("Approved")),
-        *(gettext("%(question)s (95%% CI)") % {"question": gettext(question.label)} for question in questions),
-    )
+        all_of_first = (key[0], *[""] * len(key[1:]))
+        totals.setdefault(all_of_first, Counter()).update(cell)
+    cells = sorted({**counts, **totals}.items())
+    rows = tuple(_row(draw.strata, key, cell, questions) for key, cell in cells)
+    columns = []
+    for field in draw.strata:
+        if field == "task":
+            columns.append(gettext("Task"))
+        else:
+            columns.append(gettext("Label"))
+    columns += [gettext("Drawn"), gettext("Decided"), gettext("Approved")]
+    for question in questions:
+        columns.append(gettext("%(question)s (95%% CI)") % {"question": gettext(question.label)})
     title = gettext("Sampled for review")
     if len(batches) > 1:
         title = gettext("Sampled for review from batches %(batches)s") % {"batches": ", ".join(map(str, batches))}
-    return (Table(title, columns, rows),)
+    return (Table(title, tuple(columns), rows),)
 
 
 def _stratum_label(field: str, value: str) -> str:
     if not value:
         return gettext("all")
-    return gettext(registry.task_label(value) if field == "task" else value)
+    if field == "task":
+        value = registry.task_label(value)
+    return gettext(value)
 
 
 def _row(
@@ -116,7 +124,7 @@ def _row(
     drawn = sum(cell[status] for status in SampleVersion.Status)
     approved = cell[SampleVersion.Status.APPROVED]
     decided = approved + cell[SampleVersion.Status.REJECTED]
-    names = tuple(_stratum_label(field, value) for field, value in zip(strata, key, strict=True))
+    names = [_stratum_label(field, value) for field, value in zip(strata, key, strict=True)]
     by_question = [_share(cell[question.key], decided) for question in questions]
     return (*names, str(drawn), str(decided), str(approved), *by_question)
 

@@ -75,7 +75,10 @@ def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
     """The drafts to open a round for: waiting at a barrier that no open draft has yet to reach."""
     drafts = Draft.objects.filter(batch=batch_id)
     first = drafts.filter(status__in=OPEN).order_by("step").values_list("step", flat=True).first()
-    return drafts.filter(status=Status.QUEUED, at_barrier=True, round=None, step=-1 if first is None else first)
+    step = -1
+    if first is not None:
+        step = first
+    return drafts.filter(status=Status.QUEUED, at_barrier=True, round=None, step=step)
 
 
 @transaction.atomic
@@ -113,7 +116,8 @@ class StoredArrivals:
 
     def _after(self, last: int) -> list[tuple[int, DraftValue]]:
         rows = list(self._drafts.filter(pk__gt=last).order_by("pk")[:STREAMED])
-        return list(zip((row.pk for row in rows), queries.draft_values(rows), strict=True))
+        pks = [row.pk for row in rows]
+        return list(zip(pks, queries.draft_values(rows), strict=True))
 
 
 async def work_on_round(row: BarrierRound, batch: Batch, models: BoundModels) -> None:
@@ -166,44 +170,44 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
         return
     for start in range(0, len(groups), STREAMED):
         chunk = groups[start : start + STREAMED]
-        rows = {
-            draft.pk: draft
-            for draft in row.drafts.filter(
-                status=Status.QUEUED, pk__in=[n for group in chunk for n in _draft_numbers(group)]
-            )
-        }
+        numbers = []
+        for group in chunk:
+            numbers += _draft_numbers(group)
+        rows = {draft.pk: draft for draft in row.drafts.filter(status=Status.QUEUED, pk__in=numbers)}
         values = dict(zip(rows, queries.draft_values(list(rows.values())), strict=True))
-        onward_drafts = [
-            onward_draft(
-                batch, row.step, rows[group.lead], values[group.lead], [values[other.number] for other in group.others]
-            )
-            for group in chunk
-        ]
+        onward_drafts = []
+        for group in chunk:
+            others = [values[other.number] for other in group.others]
+            onward_drafts.append(onward_draft(batch, row.step, rows[group.lead], values[group.lead], others))
         Draft.objects.bulk_create(onward_drafts)
         now = timezone.now()
-        MergeEvent.objects.bulk_create(
-            MergeEvent(
-                draft_id=other.number,
-                into=onward,
-                kind=MergeEvent.Kind.MERGED,
-                distance=other.distance,
-                reason=other.reason,
-                at=now,
-            )
-            for group, onward in zip(chunk, onward_drafts, strict=True)
-            for other in group.others
-        )
+        merges = []
+        for group, onward in zip(chunk, onward_drafts, strict=True):
+            for other in group.others:
+                merge = MergeEvent(
+                    draft_id=other.number,
+                    into=onward,
+                    kind=MergeEvent.Kind.MERGED,
+                    distance=other.distance,
+                    reason=other.reason,
+                    at=now,
+                )
+                merges.append(merge)
+        MergeEvent.objects.bulk_create(merges)
         for group, onward in zip(chunk, onward_drafts, strict=True):
             numbers = _draft_numbers(group)
             arrived = Draft.objects.filter(pk__in=numbers, onward=None)
             if arrived.update(status=Status.DONE, onward=onward, at_barrier=False) != len(numbers):
                 raise ValueError("a barrier's step named a draft twice")
     leads = {group.lead for group in groups}
-    NearMatch.objects.bulk_create(
-        NearMatch(draft_id=match.number, earlier_id=match.earlier, distance=match.distance, reason=match.reason)
-        for match in near
-        if match.number in leads
-    )
+    near_matches = []
+    for match in near:
+        if match.number in leads:
+            near_match = NearMatch(
+                draft_id=match.number, earlier_id=match.earlier, distance=match.distance, reason=match.reason
+            )
+            near_matches.append(near_match)
+    NearMatch.objects.bulk_create(near_matches)
     ungrouped = row.drafts.filter(status=Status.QUEUED)
     name = registry.recipe(batch.benchmark).steps[row.step].name
     ungrouped.update(status=Status.DROPPED, error="Dropped", detail=name, at_barrier=False)

@@ -55,12 +55,11 @@ def work_on_batch(batch_id: int) -> int:
 
 def _work_on_batch(batch: Batch) -> int:
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
-    launch_settings = batch.endpoint_settings
-    endpoints = {
-        role.endpoint_id: role.endpoint.with_launch_settings(launch_settings.get(str(role.endpoint_id), {}))
-        for role in roles
-    }
-    bound = {role.role: endpoints[role.endpoint_id] for role in roles}
+    endpoints, bound = {}, {}
+    for role in roles:
+        launch_settings = batch.endpoint_settings.get(str(role.endpoint_id), {})
+        endpoints[role.endpoint_id] = role.endpoint.with_launch_settings(launch_settings)
+        bound[role.role] = endpoints[role.endpoint_id]
     several = registry.recipe(batch.benchmark).multiple_role
     drafts = Draft.objects.filter(batch=batch, at_barrier=False)  # those at a barrier belong to a round
     first = None
@@ -84,16 +83,15 @@ def _work_on_batch(batch: Batch) -> int:
             queue = queue.filter(record=first)
         if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
             queue = queue.exclude(endpoint=None)
-        taken: worker_lane.Rows = [
-            (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row, by_prompt)))
-            for row in take(queue.order_by("pk"), count, lane.claim)
-        ]
+        taken: worker_lane.Rows = []
+        for row in take(queue.order_by("pk"), count, lane.claim):
+            models = lane.bind_models(endpoints_for(row), row, by_prompt)
+            taken.append((row, partial(_work_on_draft, row, batch, lane, models)))
         if first is None and len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)
-            taken += [
-                (row, partial(rounds.work_on_round, row, batch, lane.bind_models(bound, row, by_prompt)))
-                for row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim)
-            ]
+            for round_row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim):
+                models = lane.bind_models(bound, round_row, by_prompt)
+                taken.append((round_row, partial(rounds.work_on_round, round_row, batch, models)))
         return taken
 
     started_at = time.monotonic()
@@ -165,9 +163,12 @@ def _finished(row: Draft, batch: Batch, value: DraftValue) -> _Finished:
     recipe = registry.recipe(batch.benchmark)
     with prompts_queries.using(batch.benchmark, batch.prompt_set), computing_for(row):
         sample = recipe.sample(value)
+        controls = {}
+        if row.sample_id is None:
+            controls = _controls(recipe, value)
         return _Finished(
             sample=sample,
-            controls=_controls(recipe, value) if row.sample_id is None else {},
+            controls=controls,
             fingerprint=review_gate.fingerprint_of(batch, sample),
             findings=review_gate.findings_of(batch, value),
         )
@@ -229,7 +230,9 @@ def _return_to_generator(row: Draft, batch: Batch, new_sample: NewSample) -> Non
     """Queue the draft that follows a stopped one, with what was found as the reasons."""
     reasons = review_gate.reasons_for_generator(row, batch)
     review_gate.record_decision(row, Draft.Gate.RETURNED, None, "\n".join(reasons))
-    rubrics = [{"key": each.key, "criterion": each.criterion, "traps": list(each.traps)} for each in new_sample.rubrics]
+    rubrics = []
+    for rubric in new_sample.rubrics:
+        rubrics.append({"key": rubric.key, "criterion": rubric.criterion, "traps": list(rubric.traps)})
     step, data = registry.recipe(batch.benchmark).restart_point(row.data)
     Draft.objects.create(
         batch=batch,

@@ -65,11 +65,12 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         return render(request, "generation/batches/batch_new.html", {"choice": choice})
     benchmark, source = choice.cleaned_data["benchmark"], choice.cleaned_data["source"]
     unused = queries.unused_record_counts(source, benchmark)
-    form_data = (request.POST,) if request.method == "POST" else ()
-    last, initial = None, dict[str, Any]()
-    if not form_data and "defaults" not in request.GET:
+    form_data, last, initial = None, None, dict[str, Any]()
+    if request.method == "POST":
+        form_data = request.POST
+    elif "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
-    form = forms.BatchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
+    form = forms.BatchForm(form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
     context = {
         "choice": choice,
         "benchmark": benchmark,
@@ -104,10 +105,9 @@ def _with_defaults(submitted: QueryDict) -> dict[str, str]:
         source = Source.objects.filter(name=name).first()
     else:
         source = queries.suggested_source(benchmark)
-    return {
-        "benchmark": benchmark or queries.suggested_benchmark(source),
-        "source": name or (source.name if source else ""),
-    }
+        if source:
+            name = source.name
+    return {"benchmark": benchmark or queries.suggested_benchmark(source), "source": name}
 
 
 @requires(Can.PRODUCE, "GET")
@@ -117,12 +117,14 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     failed = list(queries.drafts(batch, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = samples_queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
     counts = releases_queries.composition(batch)
+
+    def role_name(role: str) -> str:
+        return registry.role_name(batch.benchmark, role)
+
     context = {
         **job_context(BATCHES, batch, request),
         "batch": batch,
-        "models": jobs_queries.with_role_names(
-            queries.models_asked(batch), lambda role: registry.role_name(batch.benchmark, role)
-        ),
+        "models": jobs_queries.with_role_names(queries.models_asked(batch), role_name),
         "simulated": queries.is_simulated(pk),
         "shared": queries.shared_roles(batch),
         "preset": queries.preset_of(batch),
