@@ -259,7 +259,8 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         409 if nothing is approved; 422 if simulated and real samples would be mixed.
         """
         body = validated_body(FreezeSerializer, request)
-        name, benchmark, preview, card = (body.pop(each) for each in ("name", "benchmark", "preview", "card"))
+        name, benchmark = body.pop("name"), body.pop("benchmark")
+        preview, card = body.pop("preview"), body.pop("card")
         composition = Composition(**body)
         if preview:
             freeze_preview = services.preview(name, benchmark=benchmark, composition=composition)

@@ -52,13 +52,14 @@ def stream(export: Export) -> Iterator[bytes]:
 def download(export: Export) -> HttpResponseBase:
     """The response that sends an export as a zip. Raises like `Export.check_samples`."""
     export = replace(export, stages=export.stages.replace(" ", "+"))  # an unquoted + in an address is a space
-    parts = [
-        f"{export.release.name}-v{export.release.version}",
-        *([] if export.split == ReleasedSample.Split.PUBLIC else [export.split]),
-        export.format_name,
-        *(["by-reference"] if export.by_reference else []),
-        *([export.stages] if export.stages else []),
-    ]
+    parts = [f"{export.release.name}-v{export.release.version}"]
+    if export.split != ReleasedSample.Split.PUBLIC:
+        parts.append(export.split)
+    parts.append(export.format_name)
+    if export.by_reference:
+        parts.append("by-reference")
+    if export.stages:
+        parts.append(export.stages)
     return decorators.download(stream(export), f"{'-'.join(parts)}.zip", ZIP)
 
 

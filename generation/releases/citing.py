@@ -1,5 +1,7 @@
 """How a release is cited."""
 
+import re
+
 from generation.models import Release
 
 
@@ -18,4 +20,4 @@ def bibtex(release: Release) -> str:
 
 def _plain(text: str) -> str:
     """Text in which BibTeX and LaTeX read no command."""
-    return "".join(f"\\{character}" if character in "&%$#_{}" else character for character in text)
+    return re.sub(r"[&%$#_{}]", r"\\\g<0>", text)

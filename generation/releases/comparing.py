@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,20 +80,26 @@ class ReleaseDifference:
             chosen = chosen[start:]
         else:
             chosen = chosen[start : start + most]
-        return [row for at in range(0, len(chosen), READ) for row in self._read(chosen[at : at + READ])]
+        rows: list[SampleChange] = []
+        for first in range(0, len(chosen), READ):
+            rows += self._read(chosen[first : first + READ])
+        return rows
 
     def _read(self, chosen: Sequence[tuple[str, Change]]) -> Iterator[SampleChange]:
         rows = ReleasedSample.objects.filter(key__in=[key for key, _change in chosen]).values_list(*_COLUMNS)
-        before, after = (
-            {key: (task, sample) for key, task, sample in _with_rubrics(list(rows.filter(release=release)))}
-            for release in (self.before, self.after)
-        )
+        before = _by_key(rows.filter(release=self.before))
+        after = _by_key(rows.filter(release=self.after))
         for key, change in chosen:
-            both = key in before and key in after
             fields = []
-            if both:
+            if key in before and key in after:
                 fields = _differing(before[key][1], after[key][1])
-            yield SampleChange(change, key, (after.get(key) or before[key])[0], fields)
+            task, _sample = after.get(key) or before[key]
+            yield SampleChange(change, key, task, fields)
+
+
+def _by_key(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Key -> (task, sample)."""
+    return {key: (task, sample) for key, task, sample in _with_rubrics(list(rows))}
 
 
 def compare(before: Release, after: Release, reader: object) -> ReleaseDifference:
@@ -113,8 +119,10 @@ def compare(before: Release, after: Release, reader: object) -> ReleaseDifferenc
             changed.append((key, Change.ADDED))
         elif known == found:
             unchanged += 1
+        elif known[0] != found[0]:
+            changed.append((key, Change.REWORDED))
         else:
-            changed.append((key, Change.REWORDED if known[0] != found[0] else Change.RERELEASED))
+            changed.append((key, Change.RERELEASED))
     changed += [(key, Change.REMOVED) for key in earlier]
     counts = Counter(change.value for _key, change in changed)
     totals = {**{change.value: counts[change.value] for change in Change}, "unchanged": unchanged}
@@ -141,29 +149,44 @@ def _words(sample: Mapping[str, Any]) -> dict[str, str]:
 
 def _texts(value: object, name: str) -> Iterator[tuple[str, str]]:
     """Every text and number in a nested value, by its path."""
-    if isinstance(value, Mapping | list):
-        entries = value.items() if isinstance(value, Mapping) else enumerate(value, 1)
-        for key, entry in entries:
-            yield from _texts(entry, f"{name}.{key}" if name else str(key))
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _texts(entry, _path(name, key))
+    elif isinstance(value, list):
+        for number, entry in enumerate(value, 1):
+            yield from _texts(entry, _path(name, number))
     else:
-        yield name, value if isinstance(value, str) else canonical(value)
+        yield name, _text(value)
+
+
+def _path(name: str, key: object) -> str:
+    if name:
+        return f"{name}.{key}"
+    return str(key)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return canonical(value)
 
 
 def _facts(sample: Mapping[str, Any]) -> dict[str, str]:
     """What is said about a sample: version, split, review, and each rubric's traps and severity."""
     about = {name: value for name, value in sample.items() if name not in NOT_COMPARED}
-    about |= {
-        f"{rubric['key']}.{name}": rubric[name]
-        for rubric in sample["rubrics"]
-        for name in ("traps", "severity", "polarity")
-    }
-    return {name: value if isinstance(value, str) else canonical(value) for name, value in about.items()}
+    for rubric in sample["rubrics"]:
+        for name in ("traps", "severity", "polarity"):
+            about[f"{rubric['key']}.{name}"] = rubric[name]
+    return {name: _text(value) for name, value in about.items()}
 
 
 def _digests(sample: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """A sample's words and facts, short."""
-    words, facts = (hashlib.sha256(canonical(part(sample)).encode()).digest()[:16] for part in (_words, _facts))
-    return words, facts
+    return _digest(_words(sample)), _digest(_facts(sample))
+
+
+def _digest(part: Mapping[str, str]) -> bytes:
+    return hashlib.sha256(canonical(part).encode()).digest()[:16]
 
 
 def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
@@ -171,10 +194,8 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Fiel
     changes = []
     for part in (_words, _facts):
         old, new = part(before), part(after)
-        names = [*old, *(name for name in new if name not in old)]
-        changes += [
-            FieldChange(name, old.get(name, ""), new.get(name, ""))
-            for name in names
-            if old.get(name, "") != new.get(name, "")
-        ]
+        for name in dict.fromkeys([*old, *new]):
+            before_text, after_text = old.get(name, ""), new.get(name, "")
+            if before_text != after_text:
+                changes.append(FieldChange(name, before_text, after_text))
     return changes

@@ -31,14 +31,23 @@ def data_card(release: Release, *, by_reference: bool = False, trains: bool = Fa
 
 def _context(release: Release, *, by_reference: bool, trains: bool) -> dict[str, Any]:
     funnel = queries.funnel_of(release)
+    funnel_groups = []
+    if funnel:
+        funnel_groups = [(funnel.data_sets, "data set"), (funnel.by_trap, "trap")]
+    training_note = ""
+    if trains:
+        training_note = registry.recipe(release.benchmark).training_note
+    tasks = []
+    for task, share in queries.task_shares(release).items():
+        tasks.append((task, registry.task_label(task), release.counts["task"][task]["samples"], share))
     return {
         "release": release,
         "texts": queries.card_texts(release),
         "funnel": funnel,
-        "funnel_groups": [(funnel.data_sets, "data set"), (funnel.by_trap, "trap")] if funnel else [],
+        "funnel_groups": funnel_groups,
         "by_reference": by_reference,
         "trains": trains,
-        "training_note": registry.recipe(release.benchmark).training_note if trains else "",
+        "training_note": training_note,
         "withheld": queries.withheld_sources(release),
         "reviewed_how": _reviewed_how(release),
         "physicians": _physicians(release),
@@ -48,10 +57,7 @@ def _context(release: Release, *, by_reference: bool, trains: bool) -> dict[str,
         "probes_said": [*filter_said(release), *_probes_said(release)],
         "errata": errata.errata_of(release, reader=None),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
-        "tasks": [
-            (task, registry.task_label(task), release.counts["task"][task]["samples"], share)
-            for task, share in queries.task_shares(release).items()
-        ],
+        "tasks": tasks,
         "intended": intended_use(release.benchmark),
         "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
         "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
@@ -69,7 +75,10 @@ CLAIMS_AT = (
 def responsible_use(release: Release) -> dict[str, str | list[str]]:
     """What the card says in the words of Croissant's RAI vocabulary: name -> text or texts."""
     sources = [f"{source['label']} ({source['licence']})" for source in release.sources]
-    models = ", ".join(release.generators)
+    restrictions = [source["restrictions"] for source in release.sources if source["restrictions"]]
+    made_by = ""
+    if release.generators:
+        made_by = f" by {', '.join(release.generators)}"
     unreviewed = []
     if release.unreviewed:
         unreviewed = [f"{release.unreviewed} samples were not reviewed by a physician."]
@@ -80,19 +89,23 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
         simulated.append(f"{release.simulated_samples} samples were reviewed by simulated physicians.")
     card = release.about.get("card", {})
     kept = "A release never changes. DATACARD.md lists errata; the next version corrects them."
+    maintenance = [kept, CLAIMS_AT]
+    if card.get("maintenance"):
+        maintenance.append(card["maintenance"])
+    biases = _probes_said(release)
+    if "biases" in card:
+        biases = [card["biases"], *biases]
     return {
-        "dataCollection": "Made from records of the sources" + (f" by {models}." if models else "."),
+        "dataCollection": f"Made from records of the sources{made_by}.",
         "dataCollectionRawData": "; ".join(sources),
         "dataAnnotationProtocol": _reviewed_how(release),
         "dataAnnotationPlatform": ["MHB"],
         "machineAnnotationTools": release.generators,
         "dataUseCases": [intended_use(release.benchmark)],
         "dataLimitations": [*unreviewed, *simulated],
-        "personalSensitiveInformation": [
-            source["restrictions"] for source in release.sources if source["restrictions"]
-        ],
-        "dataReleaseMaintenancePlan": " ".join(filter(None, (kept, CLAIMS_AT, card.get("maintenance", "")))),
-        "dataBiases": [*([card["biases"]] if "biases" in card else []), *_probes_said(release)],
+        "personalSensitiveInformation": restrictions,
+        "dataReleaseMaintenancePlan": " ".join(maintenance),
+        "dataBiases": biases,
     }
 
 
@@ -152,11 +165,11 @@ def _questions(release: Release) -> tuple[Question, ...]:
     else:
         positions = _first_of_each_form(rows)
     questions: dict[tuple[str, str, tuple[str, ...]], Question] = {}
-    for question in (
-        each for sample in rows.filter(position__in=positions) for each in sample.version.case.frozen.form.questions
-    ):
-        key = question.key.partition(":")[0]
-        questions.setdefault((key, question.label, tuple(choice.label for choice in question.choices)), question)
+    for sample in rows.filter(position__in=positions):
+        for question in sample.version.case.frozen.form.questions:
+            key = question.key.partition(":")[0]
+            choices = tuple(choice.label for choice in question.choices)
+            questions.setdefault((key, question.label, choices), question)
     return tuple(questions.values())
 
 
@@ -196,8 +209,13 @@ def _reviewed_how(release: Release) -> list[str]:
         Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
         " had disagreed.",
     }
-    counts = [(release.grounds.get(ground, 0), words) for ground, words in sentences.items()]
-    lines = [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]
+    lines = []
+    for ground, words in sentences.items():
+        n = release.grounds.get(ground, 0)
+        if n == 1:
+            lines.append(f"1 sample was {words}")
+        elif n:
+            lines.append(f"{n} samples were {words}")
     if senior := release.about.get("senior_decided"):
         lines.append(f"In {senior} of the adjudicated samples the policy let only senior physicians decide.")
     return lines

@@ -107,8 +107,13 @@ class Export:
             values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
             earning = values.exclude(value__startswith="-").exclude(value="0")
         without = ReleasedSample.objects.filter(~Exists(earning), release=self.release).order_by("position")
-        if keys := list(without.values_list("key", flat=True)[: MAX_NAMED + 1]):
-            raise errors.NoPositivePoints(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
+        keys = list(without.values_list("key", flat=True)[: MAX_NAMED + 1])
+        if not keys:
+            return
+        named = ", ".join(keys[:MAX_NAMED])
+        if len(keys) > MAX_NAMED:
+            named += ", …"
+        raise errors.NoPositivePoints(named)
 
     def write(self, folder: Path) -> dict[str, Any]:
         """Write the files into `folder` (created if absent), and return the manifest.
@@ -149,11 +154,12 @@ class Export:
             if self.by_reference and path.name == exporter.lines:
                 path, reference_entry["by_reference"] = _write_references(release, split, path)
             yield sums.add(path)
-        for name in images if not self.by_reference else ():  # images come from the sources
-            path = folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(open_image(path.stem)[1])
-            yield sums.add(path)
+        if not self.by_reference:  # images come from the sources
+            for name in images:
+                path = folder / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(open_image(path.stem)[1])
+                yield sums.add(path)
         yield from map(sums.add, audit_bundle.write(release, folder, split))
         yield from map(sums.add, ratings.write(release, split, folder, quoted=not self.by_reference))
         if "agreement" in release.about:
@@ -186,7 +192,9 @@ class Export:
         supervised = None
         if exporter.supervises:
             supervised = registry.supervision(benchmark)
-        stages = self.stages or (list(supervised.STAGES)[-1] if supervised is not None else "")
+        stages = self.stages
+        if supervised is not None and not stages:
+            stages = list(supervised.STAGES)[-1]
         facet = ""
         if exporter.weighs or exporter.judges:
             facet = registry.points_facet(benchmark)
@@ -204,11 +212,10 @@ class Export:
             if supervised is not None:
                 needed["training"] = supervised.example(content, stages)
             if facet:  # the facet with the points of the criteria is replaced by `points`
-                rubric_facets = (
-                    registry.facets(benchmark, sample["task"], rubric["traps"], (), content)
-                    for rubric in sample["rubrics"]
-                )
-                needed["points"] = [json.loads(facets[facet][0]) for facets in rubric_facets]
+                needed["points"] = []
+                for rubric in sample["rubrics"]:
+                    facets = registry.facets(benchmark, sample["task"], rubric["traps"], (), content)
+                    needed["points"].append(json.loads(facets[facet][0]))
                 needed["facets"] = {name: values for name, values in sample["facets"].items() if name != facet}
             if None in needed.values():
                 raise errors.FormatDoesNotFit(sample["sample_id"])
@@ -225,7 +232,8 @@ def _manifest_header(release: Release, split: str) -> dict[str, Any]:
     header = {}
     if release.grounds:
         header = {"made": release.provenance, "grounds": release.grounds}
-    header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
+    if release.simulated_samples:
+        header["reviewers"] = release.reviewers
     if release.canary:
         if split == ReleasedSample.Split.PUBLIC:
             digest = release.sha256
@@ -270,22 +278,26 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
     judging = registry.judging(release.benchmark)
     if judging is not None:
         arms = set(samples.values_list("version__sample__arm", flat=True).distinct())
-        judging["rates"] = [
-            rate for rate in judging["rates"] if rate["arm"] != Sample.Arm.CONTROL or rate["arm"] in arms
-        ]
+        if Sample.Arm.CONTROL not in arms:
+            judging["rates"] = [rate for rate in judging["rates"] if rate["arm"] != Sample.Arm.CONTROL]
         judging |= {"benchmark": release.benchmark, "release": release.reference, "sha256": release.sha256}
+    description = f"A release of the benchmark {release.benchmark}: {release.size}."
+    if release.canary:
+        description += f" Canary: {release.canary}"
+    citations = [release.about.get("card", {}).get("citation", "")]
+    citations += [source["citation"] for source in release.sources]
+    columns: list[str] = []
+    if first:
+        columns = list(first.exported)
     return {
         "name": release.name,
         "version": f"{release.version}.0.0",
         "date": release.created_at.date().isoformat(),
-        "description": f"A release of the benchmark {release.benchmark}: {release.size}."
-        + (f" Canary: {release.canary}" if release.canary else ""),
-        "citation": " ".join(
-            filter(None, (release.about.get("card", {}).get("citation"), *(s["citation"] for s in release.sources)))
-        ),
+        "description": description,
+        "citation": " ".join(filter(None, citations)),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": samples.count(),
-        "columns": list(first.exported) if first else [],
+        "columns": columns,
         "licences": sorted({source["licence"] for source in release.sources}),
         "judging": judging,
         "rai": responsible_use(release),

@@ -25,10 +25,11 @@ from review.labels import benchmark_label, language_label, task_label
 def _batches() -> list[tuple[int, str]]:
     """The batches with samples, newest first."""
     rows = Batch.objects.filter(Exists(Sample.objects.filter(batch=OuterRef("pk")))).order_by("-pk")
-    return [
-        (pk, " · ".join([gettext("Batch %(n)s") % {"n": pk}, benchmark_label(benchmark), source]))
-        for pk, benchmark, source in rows.values_list("pk", "benchmark", "source__name")
-    ]
+    choices = []
+    for pk, benchmark, source in rows.values_list("pk", "benchmark", "source__name"):
+        number = gettext("Batch %(n)s") % {"n": pk}
+        choices.append((pk, " · ".join([number, benchmark_label(benchmark), source])))
+    return choices
 
 
 def _languages() -> list[tuple[str, Any]]:
@@ -38,12 +39,11 @@ def _languages() -> list[tuple[str, Any]]:
 
 
 def _configurations() -> list[tuple[str, Any]]:
-    labels = [
-        (offered.name, f"{benchmark}: {_(offered.label)}")
-        for benchmark in names()
-        for offered in configurations(benchmark)
-    ]
-    return [("", _("All samples")), *dict(labels).items()]
+    labels: dict[str, Any] = {"": _("All samples")}
+    for benchmark in names():
+        for offered in configurations(benchmark):
+            labels[offered.name] = f"{benchmark}: {_(offered.label)}"
+    return list(labels.items())
 
 
 _LINES = forms.Textarea(attrs={"rows": 2})
@@ -70,23 +70,22 @@ class ReleasedFilters(Filters):
 
     def full_clean(self) -> None:
         benchmark, counts = self._release.benchmark, self._release.counts
-        tasks = [(task, task_label(task)) for task in counts["task"]]
-        facets = [
-            (
-                facet_label(benchmark, name),
-                [(f"{name}={value}", facet_value(benchmark, name, value)) for value in values],
-            )
-            for name, values in counts.items()
-            if name != "task"
-        ]
-        for name, choices in (("task", tasks if len(tasks) > 1 else []), ("facet", facets)):
-            if choices:
-                self.fields[name].choices = [ALL, *choices]  # type: ignore[attr-defined]
-            else:
-                del self.fields[name]
+        self._offer("task", [(task, task_label(task)) for task in counts["task"]], is_offered=len(counts["task"]) > 1)
+        facets = []
+        for name, values in counts.items():
+            if name != "task":
+                choices = [(f"{name}={value}", facet_value(benchmark, name, value)) for value in values]
+                facets.append((facet_label(benchmark, name), choices))
+        self._offer("facet", facets, is_offered=bool(facets))
         if not self._with_held_out:
             del self.fields["split"]
         super().full_clean()
+
+    def _offer(self, name: str, choices: list[Any], *, is_offered: bool) -> None:
+        if is_offered:
+            self.fields[name].choices = [ALL, *choices]  # type: ignore[attr-defined]
+        else:
+            del self.fields[name]
 
 
 class FreezeForm(SettingsForm):

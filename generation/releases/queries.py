@@ -49,18 +49,20 @@ def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, i
     `counts`: facet -> value -> {"samples", "rubrics"}. In a taxonomy of one level, all terms. Terms
     without samples are included with 0, because missing ones are what makers look for.
     """
-    by_code = {code: cell for values in counts.values() for code, cell in values.items()}
+    by_code: dict[str, Mapping[str, int]] = {}
+    for values in counts.values():
+        by_code |= values
     taxonomy = terms(benchmark)
     labels = {term.code: gettext(term.label) for term in taxonomy}
     zero = {"samples": 0, "rubrics": 0}
-    return [
-        TermCounts(
-            label=term_label(term.code, term.label),
-            cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
-            **by_code.get(term.code, zero),
+    subtypes = [term for term in taxonomy if term.parent]
+    rows = []
+    for term in subtypes or taxonomy:
+        cluster = f"{term.parent} {labels.get(term.parent, '')}".strip()
+        rows.append(
+            TermCounts(label=term_label(term.code, term.label), cluster=cluster, **by_code.get(term.code, zero))
         )
-        for term in [term for term in taxonomy if term.parent] or taxonomy
-    ]
+    return rows
 
 
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
@@ -156,14 +158,17 @@ def released_samples(
     """
     rows = visible_to(reader, ReleasedSample.objects.filter(release=release))
     rows = rows.annotate(title=F("version__title")).order_by("pk")
-    rows = rows.filter(**{name: value for name, value in (("task", task), ("split", split)) if value})
+    if task:
+        rows = rows.filter(task=task)
+    if split:
+        rows = rows.filter(split=split)
     rubrics = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
     if facet:
         name, _equals, value = facet.partition("=")
         rows = rows.filter(Exists(rubrics.filter(facets__name=name, facets__value=value)))
     if text:
-        said = Exists(rubrics.filter(criterion__icontains=text))
-        rows = rows.filter(Q(key__icontains=text) | Q(version__title__icontains=text) | said)
+        in_criteria = Exists(rubrics.filter(criterion__icontains=text))
+        rows = rows.filter(Q(key__icontains=text) | Q(version__title__icontains=text) | in_criteria)
     return rows
 
 
@@ -175,7 +180,9 @@ def in_order(release: Release, split: str, *columns: str) -> Iterator[list[tuple
     remaining rows for each chunk, as long as it does not know how large a release is.
     """
     rows = ReleasedSample.objects.filter(release=release).order_by("position")
-    selected = (rows.filter(split=split) if split else rows).values_list(*columns)
+    selected = rows.values_list(*columns)
+    if split:
+        selected = selected.filter(split=split)
     end = rows.aggregate(end=Max("position") + 1)["end"] or 0
     for start in range(0, end, READ):
         if chunk := list(selected.filter(position__range=(start, start + READ - 1))):
@@ -214,12 +221,12 @@ def release(name: str, version: int | None = None) -> Release:
     if number and (version := whole_number(number, 9)) is None:
         raise errors.UnknownRelease(f"{name}@{number[:20]}")
     versions = releases().filter(name=name).order_by("-version")
-    if version is None:
-        match = versions.first()
-    else:
-        match = versions.filter(version=version).first()
+    if version is not None:
+        name = f"{name} v{version}"
+        versions = versions.filter(version=version)
+    match = versions.first()
     if match is None:
-        raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
+        raise errors.UnknownRelease(name)
     return match
 
 

@@ -60,7 +60,9 @@ def _review_data(
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for case, *fields in rows:
         reviews[case].append(tuple(fields))
-    physicians = {physician for case_reviews in reviews.values() for physician, *_fields in case_reviews}
+    physicians: set[int] = set()
+    for case_reviews in reviews.values():
+        physicians.update(physician for physician, *_fields in case_reviews)
     pseudonyms = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
         _name_wordings([answers for *_about, answers in reviews[case]])
@@ -69,7 +71,9 @@ def _review_data(
             for answers, added in zip(raters, added_wordings(raters), strict=True):
                 answers["added_words"] = added
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
-            rater, is_simulated = pseudonyms[physician], "true" if simulated else "false"
+            rater, is_simulated = pseudonyms[physician], "false"
+            if simulated:
+                is_simulated = "true"
             yield case, (key, str(version), rater, role, ANSWERS[phase], is_simulated), verdict, answers
 
 
@@ -81,7 +85,10 @@ def _compared(review: tuple[Any, ...]) -> tuple[str, bool]:
 
 def _name_wordings(reviews: Sequence[dict[str, Any]]) -> None:
     """Say in the findings of a case which of its raters word a rubric alike."""
-    for rubric in {key for answers in reviews for key in answers.get("rubrics", {})}:
+    named: set[str] = set()
+    for answers in reviews:
+        named.update(answers.get("rubrics", {}))
+    for rubric in named:
         findings = [answers.get("rubrics", {}).get(rubric, {}) for answers in reviews]
         for finding, label in zip(findings, same_wordings(findings), strict=True):
             finding["words"] = label
@@ -173,10 +180,11 @@ def _rows(reviews: Sequence[ReviewData]) -> Iterator[str]:
     Both blind answers and those confirmed or changed after seeing others' answers.
     """
     cases = {case for case, _about, _verdict, answers in reviews if answers.get("rubrics")}
-    rubrics = Rubric.objects.filter(version__case__in=cases).exclude(polarity="").order_by()
     polarities: dict[int, dict[str, str]] = defaultdict(dict)
-    for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
-        polarities[case][key] = polarity
+    if cases:
+        rubrics = Rubric.objects.filter(version__case__in=cases).exclude(polarity="").order_by()
+        for case, key, polarity in rubrics.values_list("version__case", "key", "polarity"):
+            polarities[case][key] = polarity
     for case, author, verdict, answers in reviews:
         for rubric, question, value in _ratings(verdict, answers):
             yield line((*author, rubric, polarities[case].get(rubric, ""), question, value)) + END
@@ -185,13 +193,10 @@ def _rows(reviews: Sequence[ReviewData]) -> Iterator[str]:
 def _highlights(reviews: Iterable[ReviewData], quoted: bool) -> Iterator[str]:
     for _case, author, _verdict, answers in reviews:
         for highlight in answers.get("highlights", ()):
-            cells = (
-                *author,
-                "first" if highlight.get("first_look") else "second",
-                highlight["label"],
-                highlight["passage"],
-                str(highlight["start"]),
-                str(highlight["end"]),
-                highlight["quote"] if quoted else "",
-            )
-            yield line(cells) + END
+            phase, quote = "second", ""
+            if highlight.get("first_look"):
+                phase = "first"
+            if quoted:
+                quote = highlight["quote"]
+            start, end = str(highlight["start"]), str(highlight["end"])
+            yield line((*author, phase, highlight["label"], highlight["passage"], start, end, quote)) + END

@@ -69,7 +69,10 @@ class FreezePreview:
     @property
     def seen(self) -> str:
         """The counts as the form sends them back: if they differ, something has changed since."""
-        return f"{self.approved}+{self.not_sampled}" + (f"-{self.held_out}" if self.held_out else "")
+        approved = f"{self.approved}+{self.not_sampled}"
+        if self.held_out:
+            return f"{approved}-{self.held_out}"
+        return approved
 
 
 def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING) -> FreezePreview:
@@ -84,8 +87,11 @@ def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING)
     if composition.held_out:
         held_out = sum(is_held_out for _pk, is_held_out in choices(benchmark, composition))
     unreviewed = counted.grounds.get(Ground.UNREVIEWED, 0)
+    version, before = 1, 0
+    if latest:
+        version, before = latest.version + 1, latest.samples_count
     return FreezePreview(
-        release=f"{name} v{latest.version + 1 if latest else 1}",
+        release=f"{name} v{version}",
         samples=counted.samples,
         approved=counted.samples - unreviewed,
         not_sampled=unreviewed,
@@ -93,7 +99,7 @@ def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING)
         grounds=counted.grounds,
         counts=counted.counts,
         excluded=counted.excluded,
-        before=latest.samples_count if latest else 0,
+        before=before,
         shares=queries.shares_of(counted.counts["task"]),
     )
 
@@ -216,10 +222,9 @@ def _freeze(row: Freeze) -> None:
     counted = tally(row.benchmark, composition)
     # Select once: samples approved while we write belong to the next version.
     chosen = np.fromiter(choices(row.benchmark, composition), dtype=content.CHOSEN)
+    canary = f"{row.name}-{uuid.uuid4()}"
     if latest is not None and latest.canary:
         canary = latest.canary
-    else:
-        canary = f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     filtered = None
     if composition.harder:
@@ -235,9 +240,8 @@ def _freeze(row: Freeze) -> None:
             spool.add(entry)
             totals.add(entry)
             if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
-                reviewed_samples[entry.split].append(
-                    (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
-                )
+                sample = (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
+                reviewed_samples[entry.split].append(sample)
             if (case := content.labelled_case(row.benchmark, entry, len(chosen))) is not None:
                 labelled.append(case)
             if totals.samples % RENEW_EVERY == 0 and not keep(row, read=totals.samples):
@@ -249,10 +253,16 @@ def _freeze(row: Freeze) -> None:
             probed = _probed(row, labelled)
         except ProbingLost:
             return
-        cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
+        cases, agreement = [], {}
+        for split, samples in reviewed_samples.items():
+            cases += [case for _key, _version, case in samples]
+            agreement[split] = ratings.agreement(samples, canary)
+        excluded, filtered_about = dict(counted.excluded), {}
         easy = 0
         if filtered:
             easy = int(filtered.about["samples"])
+            excluded[EASY] = filtered.about["samples"]
+            filtered_about = {FILTER: filtered.about}
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -269,16 +279,16 @@ def _freeze(row: Freeze) -> None:
             "simulated": totals.simulated,
             "sha256": digests[0],
             "composition": composition.as_json(),
-            "excluded": {**counted.excluded, **({EASY: filtered.about["samples"]} if filtered else {})},
+            "excluded": excluded,
             "about": {
                 "card": row.card,
                 **totals.strata(row.benchmark),
                 "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples, easy)),
                 "counts": _counts_without(counted.counts, filtered),
-                **({FILTER: filtered.about} if filtered else {}),
+                **filtered_about,
                 **probed,
                 **card_facts(row.benchmark, totals, cases),
-                "agreement": {split: ratings.agreement(samples, canary) for split, samples in reviewed_samples.items()},
+                "agreement": agreement,
             },
             "canary": canary,
             "held_out_count": totals.held_out,
@@ -324,12 +334,17 @@ def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: S
     # only at the commit: until then, `reopening` would take it for a sample that is in no release.
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample_id")
     locked = approved.select_for_update(no_key=True).values_list("pk", flat=True)
-    if any(len(locked.filter(pk__in=[pk for pk, _ in chunk])) < len(chunk) for chunk in content.chunks(chosen)):
-        finish(row, Work.Status.QUEUED)  # the sweeper restarts it
-        return
+    for chunk in content.chunks(chosen):
+        still_approved = list(locked.filter(pk__in=[pk for pk, _held_out in chunk]))  # a count would lock nothing
+        if len(still_approved) < len(chunk):
+            finish(row, Work.Status.QUEUED)  # the sweeper restarts it
+            return
+    version = 1
+    if latest:
+        version = latest.version + 1
     release = Release.objects.create(
         name=row.name,
-        version=latest.version + 1 if latest else 1,
+        version=version,
         benchmark=row.benchmark,
         created_by=row.created_by,
         created_at=timezone.now(),

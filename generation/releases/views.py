@@ -43,7 +43,7 @@ def releases(request: HttpRequest) -> HttpResponse:
 def release_new(request: HttpRequest) -> HttpResponse:
     """The form to freeze a release, and what would go in."""
     defaults = {"benchmark": batches_queries.latest_benchmark()}
-    form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=defaults)
+    form = forms.FreezeForm(request.POST or None, initial=defaults)
     if form.is_valid():
         data = form.cleaned_data
         settings: dict[str, Any] = {"benchmark": data["benchmark"]}
@@ -56,12 +56,15 @@ def release_new(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
             return redirect("generation:releases")
     approved = queries.approved_counts()
+    status = 200
+    if form.errors:
+        status = 422
     context = {
         "form": form,
         "nothing_approved": not (approved or form.is_bound),
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
     }
-    return render(request, "generation/releases/release_new.html", context, status=422 if form.errors else 200)
+    return render(request, "generation/releases/release_new.html", context, status=status)
 
 
 @requires(Can.PRODUCE, "GET")
@@ -83,12 +86,14 @@ def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.Fre
     """What would be frozen, for confirmation."""
     fields = [field for field in form if field.name != "seen"]
     data = form.cleaned_data
-    chosen = configuration(data["benchmark"], data["configuration"])
+    rule = ""
+    if chosen := configuration(data["benchmark"], data["configuration"]):
+        rule = _(chosen.rule)
     context = {
         "preview": preview,
         "data": data,
         "fields": fields,
-        "configuration": _(chosen.rule) if chosen else "",
+        "configuration": rule,
         "tasks": [(task, n, preview.shares[task]) for task, n in preview.counts["task"].items()],
     }
     return render(request, "generation/releases/freeze_preview.html", context)
@@ -98,7 +103,9 @@ def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.Fre
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """One release: composition, sources, models, checksum, exports, and the runs on it."""
     release = queries.release(name, version)
-    chosen = configuration(release.benchmark, release.composition.get("configuration", ""))
+    rule, shares = "", {}
+    if chosen := configuration(release.benchmark, release.composition.get("configuration", "")):
+        rule, shares = _(chosen.rule), queries.task_shares(release)
     context = {
         "release": release,
         "simulated": release.simulated,
@@ -111,8 +118,8 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "citation": bibtex(release),
         "formats": [(name, label, export.stages_of(release, name)) for name, label in export.fitting_formats(release)],
         "withheld": queries.withheld_sources(release),
-        "configuration": _(chosen.rule) if chosen else "",
-        "shares": queries.task_shares(release) if chosen else {},
+        "configuration": rule,
+        "shares": shares,
         "judgments": queries.judgments(release),
         "found": probes_queries.shown(release, with_held_out=may_read(request.user, Can.PRODUCE)),
         "by_reference": export.fitting_formats(release, by_reference=True),
@@ -141,11 +148,14 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
     chosen = rows.filter(pk=whole_number(request.GET.get("selected", "")) or 0).first()
     if chosen is None and page.rows:
         chosen = rows.get(pk=page.rows[0].pk)
+    place = None
+    if chosen in page.rows:
+        place = page.rows.index(chosen)
     context: dict[str, object] = {
         "filters": filters,
         "total": rows.order_by().count(),
         "page": page,
-        "place": next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None),
+        "place": place,
         **_sample_context(release, chosen),
     }
     return render(request, "generation/releases/release_samples.html", context)
@@ -171,12 +181,14 @@ def _sample_context(release: Release, chosen: ReleasedSample | None) -> dict[str
     if chosen is None:
         return context
     sample_version = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
-    last = errata.history(sample_version.sample).last()
+    erratum = errata.history(sample_version.sample).last()
+    if erratum is not None and erratum.kind == Erratum.Kind.DISMISSED:
+        erratum = None
     return context | {
         "made": sample_version,
         "blocks": sample_version.case.frozen.blocks,
         "rubrics": ReleasedRubric.objects.filter(sample=chosen).order_by("pk"),
-        "erratum": last if last is not None and last.kind != Erratum.Kind.DISMISSED else None,
+        "erratum": erratum,
     }
 
 
@@ -195,19 +207,27 @@ def release_changes(request: HttpRequest, name: str, version: int) -> HttpRespon
     since = request.GET.get("since", "")
     others = queries.releases(benchmark=release.benchmark).exclude(pk=release.pk)
     earlier = others.filter(name=release.name, version__lt=release.version).order_by("-version")
-    before = queries.release(since) if since else earlier.first()
+    if since:
+        before: Release | None = queries.release(since)
+    else:
+        before = earlier.first()
     context: dict[str, object] = {"release": release, "others": others, "before": before}
     if before is not None:
         difference = comparing.compare(before, release, request.user)
         change = request.GET.get("change", "")
         start = whole_number(request.GET.get("cursor", ""), 9) or 0
         rows = difference.samples(change, start, CHANGES_SHOWN + 1)
+        newer, older = "", ""
+        if start:
+            newer = page_url(request, "cursor", max(start - CHANGES_SHOWN, 0))
+        if len(rows) > CHANGES_SHOWN:
+            older = page_url(request, "cursor", start + CHANGES_SHOWN)
         context |= {
             "difference": difference,
             "change": change,
             "rows": rows[:CHANGES_SHOWN],
-            "newer": page_url(request, "cursor", max(start - CHANGES_SHOWN, 0)) if start else "",
-            "older": page_url(request, "cursor", start + CHANGES_SHOWN) if len(rows) > CHANGES_SHOWN else "",
+            "newer": newer,
+            "older": older,
         }
     return render(request, "generation/releases/release_changes.html", context)
 

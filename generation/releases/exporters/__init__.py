@@ -13,10 +13,12 @@ __all__ = ["Exporter", "available", "load"]
 
 @cache
 def _formats() -> Mapping[str, Exporter]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
-    formats = [each() for each in classes if issubclass(each, Exporter) and each.name]
-    return {each.name: each for each in sorted(formats, key=lambda each: each.name)}
+    formats: dict[str, Exporter] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for value in vars(import_module(f"{__name__}.{module.name}")).values():
+            if isinstance(value, type) and issubclass(value, Exporter) and value.name:
+                formats[value.name] = value()
+    return dict(sorted(formats.items()))
 
 
 def available() -> list[str]:

@@ -14,9 +14,9 @@ _NAMES = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key"
     " md5 parentField path recordSet references regex repeated replace samplingRate separator source subField transform"
 )
-_CONTEXT: dict[str, Any] = {
-    **{name: f"cr:{name}" for name in _NAMES.split()},
-    **{name: {"@id": f"cr:{name}", "@type": "@json"} for name in ("data", "examples")},
+_CONTEXT: dict[str, Any] = {name: f"cr:{name}" for name in _NAMES.split()} | {
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
     "@language": "en",
     "@vocab": "https://schema.org/",
     "conformsTo": "dct:conformsTo",
@@ -44,7 +44,9 @@ def croissant(
     `about`: `export.metadata`, of which `rai` says how the data was made and reviewed.
     `files`: the entries of the manifest. `tables`: name -> columns of the further CSV files.
     """
-    return {
+    paths = [entry["path"] for entry in files]
+    licences = [spdx_address(licence) for licence in about["licences"]]
+    metadata = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
@@ -52,22 +54,27 @@ def croissant(
         "description": about["description"],
         "version": about["version"],
         "datePublished": about["date"],
-        "license": [spdx_address(licence) for licence in about["licences"]] or ["unknown"],
+        "license": licences or ["unknown"],
         "citeAs": about["citation"],
         "url": f"urn:mhb:{about['name']}:{about['version']}",
-        "inLanguage": [code for code in about["languages"] if code],
-        **{f"rai:{name}": value for name, value in about["rai"].items() if value},
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": entry["path"],
-                "name": entry["path"],
-                "contentUrl": entry["path"],
-                "contentSize": f"{entry['bytes']} B",
-                "encodingFormat": _KINDS.get(entry["path"].rpartition(".")[2], "application/octet-stream"),
-                "sha256": entry["sha256"],
-            }
-            for entry in files
-        ],
-        "recordSet": record_sets([entry["path"] for entry in files], about["columns"], tables),
+        "inLanguage": list(filter(None, about["languages"])),
+    }
+    for name, value in about["rai"].items():
+        if value:
+            metadata[f"rai:{name}"] = value
+    metadata["distribution"] = [_file_object(entry) for entry in files]
+    metadata["recordSet"] = record_sets(paths, about["columns"], tables)
+    return metadata
+
+
+def _file_object(entry: Mapping[str, Any]) -> dict[str, str]:
+    path = entry["path"]
+    return {
+        "@type": "cr:FileObject",
+        "@id": path,
+        "name": path,
+        "contentUrl": path,
+        "contentSize": f"{entry['bytes']} B",
+        "encodingFormat": _KINDS.get(path.rpartition(".")[2], "application/octet-stream"),
+        "sha256": entry["sha256"],
     }

@@ -29,8 +29,9 @@ class HealthBenchExporter(LinesExporter):
         ]
         tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
         if points is not None:
-            other_facets = sorted(sample["facets"].items())
-            tags += [f"{name}:{value}" for name, values in other_facets if name != "task" for value in values]
+            for name, values in sorted(sample["facets"].items()):
+                if name != "task":
+                    tags += [f"{name}:{value}" for value in values]
         row = {
             "prompt_id": sample["sample_id"],
             "prompt": sample["messages"],
@@ -43,9 +44,9 @@ class HealthBenchExporter(LinesExporter):
 
 
 def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:
-    polarity = rubric.get("polarity", "")
-    traps = rubric["traps"] if points is None else ()  # criteria with points are tied to no traps
-    return [
-        *(f"trap:{trap}" for trap in dict.fromkeys(traps)),
-        *([f"polarity:{polarity.replace(' ', '-')}"] if polarity else []),
-    ]
+    tags = []
+    if points is None:  # criteria with points are tied to no traps
+        tags = [f"trap:{trap}" for trap in dict.fromkeys(rubric["traps"])]
+    if polarity := rubric.get("polarity"):
+        tags.append(f"polarity:{polarity.replace(' ', '-')}")
+    return tags

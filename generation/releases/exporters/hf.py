@@ -34,25 +34,37 @@ class HuggingFaceExporter(Exporter):
     def readme(self, card: str, about: About) -> str:
         """The data card below the hub's metadata."""
         licences = [identifier.casefold() for identifier in identifiers(about["licences"])]
-        named = "; ".join(about["licences"]) or "unknown"
-        size = next((label for limit, label in _SIZES if about["samples"] < limit), "n>1M")
-        fields = {
-            "pretty_name": about["name"],
-            **({"language": codes} if (codes := [code for code in about["languages"] if code]) else {}),
-            **({"license": licences} if licences else {"license": "other", "license_name": named}),
+        languages = list(filter(None, about["languages"]))
+        fields = {"pretty_name": about["name"]}
+        if languages:
+            fields["language"] = languages
+        if len(licences) == 1:
+            fields["license"] = licences[0]
+        elif licences:
+            fields["license"] = licences
+        else:
+            fields["license"] = "other"
+            fields["license_name"] = "; ".join(about["licences"]) or "unknown"
+        fields |= {
             "task_categories": ["text-generation", "question-answering"],
             "tags": ["medical", "hallucination", "benchmark"],
-            "size_categories": [size],
+            "size_categories": [_size(about["samples"])],
             "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": "test.parquet"}]}],
             "dataset_info": {
                 # Without `splits`: `datasets` wants the bytes that they take in memory, too.
                 "features": [{"name": field.name, **_feature(field.type)} for field in _schema()],
             },
         }
-        if len(licences) == 1:
-            fields["license"] = licences[0]
         # The metadata is YAML, of which JSON is a part.
-        return "---\n" + "".join(f"{name}: {canonical(value)}\n" for name, value in fields.items()) + "---\n\n" + card
+        lines = [f"{name}: {canonical(value)}\n" for name, value in fields.items()]
+        return "---\n" + "".join(lines) + "---\n\n" + card
+
+
+def _size(samples: int) -> str:
+    for limit, label in _SIZES:
+        if samples < limit:
+            return label
+    return "n>1M"
 
 
 def _feature(kind: "pa.DataType") -> dict[str, Any]:
@@ -75,6 +87,7 @@ def _schema() -> "pa.Schema":
 
     text = pa.string()
     message = pa.struct([("role", text), ("content", text)])
-    rubric = pa.struct([(name, pa.list_(text) if name == "traps" else text) for name in RUBRIC])
+    rubric_fields = dict.fromkeys(RUBRIC, text) | {"traps": pa.list_(text)}
+    rubric = pa.struct(list(rubric_fields.items()))
     lists = [pa.field("messages", pa.list_(message)), pa.field("rubrics", pa.list_(rubric))]
     return pa.schema([*plain_columns(nullable=True), *lists])

@@ -30,7 +30,7 @@ def spdx_address(licence: str) -> str:
 
 def identifiers(licences: Iterable[str]) -> list[str]:
     """The SPDX identifiers of all these licences; empty if one of them has none."""
-    found = [spdx(part) for licence in licences for part in licence.split(",")]
+    found = [spdx(part) for part in ",".join(licences).split(",")]
     if all(found):
         return sorted(set(found))
     return []

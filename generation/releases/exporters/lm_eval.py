@@ -33,16 +33,17 @@ class LmEvalExporter(JudgingExporter):
 
         All objects in a list have the same keys, because lm-eval stores them as a table.
         """
-        points = sample.get("points")
-        rubrics = [
-            {
-                "key": rubric["key"],
-                "criterion": rubric["criterion"],
-                "polarity": rubric.get("polarity", ""),
-                "points": "" if points is None else str(points[position]),
-            }
-            for position, rubric in enumerate(sample["rubrics"])
-        ]
+        points = sample.get("points") or [""] * len(sample["rubrics"])
+        rubrics = []
+        for rubric, weight in zip(sample["rubrics"], points, strict=True):
+            rubrics.append(
+                {
+                    "key": rubric["key"],
+                    "criterion": rubric["criterion"],
+                    "polarity": rubric.get("polarity", ""),
+                    "points": str(weight),
+                }
+            )
         row = {
             **identity(sample),
             "messages": sample["messages"],

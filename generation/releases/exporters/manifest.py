@@ -42,9 +42,9 @@ class Checksums:
         manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
         text = json.dumps({**(about or {}), "files": self.entries}, indent=2, ensure_ascii=False) + "\n"
         manifest_path.write_text(text, encoding="utf-8", newline="\n")
-        sums = [*((entry["sha256"], entry["path"]) for entry in self.entries), (sha256_of(manifest_path), MANIFEST)]
-        lines = "".join(f"{digest}  {name}\n" for digest, name in sums)
-        sums_path.write_text(lines, encoding="utf-8", newline="\n")
+        lines = [f"{entry['sha256']}  {entry['path']}\n" for entry in self.entries]
+        lines.append(f"{sha256_of(manifest_path)}  {MANIFEST}\n")
+        sums_path.write_text("".join(lines), encoding="utf-8", newline="\n")
         return [manifest_path, sums_path]
 
 

@@ -35,12 +35,14 @@ class PromptfooExporter(LinesExporter):
         arm = sample.get("arm") or "trap"
         assertions = []
         for rubric, weight in weighed_rubrics(sample):
-            is_unwanted = weight < 0
+            kind, wanted = "llm-rubric", WANTED
+            if weight < 0:
+                kind, wanted = "not-llm-rubric", UNWANTED
             assertion = {
-                "type": "not-llm-rubric" if is_unwanted else "llm-rubric",
+                "type": kind,
                 "value": _TEMPLATE.sub('{{ "{" }}', rubric["criterion"]),
                 # A grader that finds nothing met must not raise the share of criteria met.
-                "metric": f"{arm}: {UNWANTED if is_unwanted else WANTED}",
+                "metric": f"{arm}: {wanted}",
                 "weight": abs(weight),
             }
             assertions.append(assertion)

@@ -35,7 +35,8 @@ def record_sets(
     # The keys of all other objects depend on the benchmark, for which the format has no type.
     jsonl_columns = [*(name for name in PLAIN if name in columns or name not in ADDED), *_OBJECTS, "rubrics"]
     possible = [  # path, name, fields
-        *((f"samples.{kind}", "samples", _fields(f"samples.{kind}", "samples", table)) for kind in ("csv", "parquet")),
+        ("samples.csv", "samples", _fields("samples.csv", "samples", table)),
+        ("samples.parquet", "samples", _fields("samples.parquet", "samples", table)),
         ("rubrics.csv", "rubrics", _fields("rubrics.csv", "rubrics", rubric)),
         ("rubrics.parquet", "rubrics", _fields("rubrics.parquet", "rubrics", rubric, repeated=("traps",))),
         ("samples.jsonl", "samples", _fields("samples.jsonl", "samples", jsonl_columns, {**_LISTS, **_OBJECTS})),
@@ -56,13 +57,15 @@ def record_sets(
             _fields("inspect.jsonl", "samples", ("id", "input", "target"), {"input": _CHATS}, repeated=("target",)),
         ),
         ("test.parquet", "samples", _fields("test.parquet", "samples", (*table, "messages", "rubrics"))),
-        *((f"{name}.csv", name, _fields(f"{name}.csv", name, its_columns)) for name, its_columns in tables.items()),
     ]
-    return [
-        {"@type": "cr:RecordSet", "@id": name, "name": name, "description": _WORDS[name], "field": list(fields)}
-        for path, name, fields in possible
-        if path in files
-    ]
+    for name, its_columns in tables.items():
+        possible.append((f"{name}.csv", name, _fields(f"{name}.csv", name, its_columns)))
+    found = []
+    for path, name, fields in possible:
+        if path in files:
+            described = {"@type": "cr:RecordSet", "@id": name, "name": name, "description": _WORDS[name]}
+            found.append(described | {"field": list(fields)})
+    return found
 
 
 def _fields(
@@ -92,4 +95,7 @@ def _fields(
             }
             for key in objects[column]
         ]
-        yield field | ({} if column in _OBJECTS else {"repeated": True}) | {"subField": inner}
+        if column in _OBJECTS:
+            yield field | {"subField": inner}
+        else:
+            yield field | {"repeated": True, "subField": inner}

@@ -20,7 +20,9 @@ class SourceTexts:
     """The texts of a sample's source records, indexed by all their runs of `SHARED` characters."""
 
     def __init__(self, records: Iterable[tuple[Place, Any]]) -> None:
-        texts = [(place, text) for place, content in records for text in _texts(content)]
+        texts = []
+        for place, content in records:
+            texts += [(place, text) for text in _texts(content)]
         self._texts = sorted(texts, key=lambda item: -len(item[1]))  # the longest one covers most in one piece
         self._places: dict[str, tuple[int, int]] = {}
         for number, (_place, text) in enumerate(self._texts):
@@ -32,8 +34,11 @@ class SourceTexts:
         """The object of a line, with the texts it quotes: source, record and SHA-256 of each."""
         self._used.clear()
         sample = self._replace_quotes(value)
-        used = [self._texts[number] for number in self._used]
-        return {"texts": [[*place, sha256(text.encode()).hexdigest()] for place, text in used], "line": sample}
+        used = []
+        for number in self._used:
+            place, text = self._texts[number]
+            used.append([*place, sha256(text.encode()).hexdigest()])
+        return {"texts": used, "line": sample}
 
     def _replace_quotes(self, value: Any) -> Any:
         if isinstance(value, str):

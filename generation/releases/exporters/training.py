@@ -43,8 +43,10 @@ class Origins:
 
         `published`: the split that its publishers put it into.
         """
-        digests = [sha256(each.encode("utf-8", "surrogatepass")).digest()[:16] for each in names]
-        known = [self._names.execute("SELECT at FROM origin WHERE name = ?", [each]).fetchone() for each in digests]
+        digests = [sha256(name.encode("utf-8", "surrogatepass")).digest()[:16] for name in names]
+        known = []
+        for digest in digests:
+            known.append(self._names.execute("SELECT at FROM origin WHERE name = ?", [digest]).fetchone())
         groups = {self._root(row[0]) for row in known if row}
         if groups:
             group = min(groups)

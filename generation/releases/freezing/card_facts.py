@@ -33,10 +33,11 @@ def funnel_of(benchmark: str, composition: Composition, samples: int, easy: int 
 
     Counted again if decisions arrive between two of its queries, so that it does not add up.
     """
-    reports = (_count_funnel(benchmark, composition, samples, easy) for _time in range(COUNTED))
-    return next((report for report in reports if report.adds_up), None) or _count_funnel(
-        benchmark, composition, samples, easy
-    )
+    for _time in range(COUNTED):
+        report = _count_funnel(benchmark, composition, samples, easy)
+        if report.adds_up:
+            return report
+    return _count_funnel(benchmark, composition, samples, easy)
 
 
 def _count_funnel(benchmark: str, composition: Composition, samples: int, easy: int) -> FunnelReport:
@@ -44,7 +45,8 @@ def _count_funnel(benchmark: str, composition: Composition, samples: int, easy: 
     approved: Any = versions_with_reason(benchmark, composition).filter(
         status=SampleVersion.Status.APPROVED, sample__batch__in=scope
     )
-    counts: dict[str, int] = dict(approved.exclude(reason="").order_by().values_list("reason").annotate(n=Count("pk")))
+    left_out = approved.exclude(reason="").order_by().values_list("reason").annotate(n=Count("pk"))
+    counts: dict[str, int] = dict(left_out)
     report = funnel.funnel(benchmark, scope)
     if easy:
         counts[EASY] = easy
@@ -53,7 +55,8 @@ def _count_funnel(benchmark: str, composition: Composition, samples: int, easy: 
     if composition.configuration:
         rest = NOT_DRAWN
     counts[rest] = report.whole.stages[-1].count - sum(counts.values()) - samples
-    return funnel.released(report, samples, {str(EXCLUSIONS.get(reason, reason)): n for reason, n in counts.items()})
+    in_words = {str(EXCLUSIONS.get(reason, reason)): n for reason, n in counts.items()}
+    return funnel.released(report, samples, in_words)
 
 
 def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> dict[str, Any]:
@@ -69,24 +72,35 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
     for start in range(0, len(cases), CHUNK):
         intervals = ActiveInterval.objects.filter(assignment__case__in=cases[start : start + CHUNK])
         total = intervals.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
-        seconds += total.total_seconds() if total else 0.0
+        if total:
+            seconds += total.total_seconds()
         decided = Case.objects.filter(pk__in=cases[start : start + CHUNK], ground=Ground.ADJUDICATED)
         senior_decided += decided.filter(spec__policy__senior_decides=True).count()
     batches = Batch.objects.filter(pk__in=totals.batches)
     roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")
     models: dict[str, list[str]] = {}
     families: dict[str, list[str]] = {}
-    for role, endpoint in dict.fromkeys((bound.role, bound.endpoint) for bound in roles.select_related("endpoint")):
+    bindings = [(bound.role, bound.endpoint) for bound in roles.select_related("endpoint")]
+    for role, endpoint in dict.fromkeys(bindings):
         models.setdefault(role, []).append(f"{endpoint.model} ({endpoint.name})")
         if role not in families.setdefault(endpoint.model_family, []):
             families[endpoint.model_family].append(role)
+    one_model: set[tuple[str, str, str]] = set()
+    for batch in batches:
+        one_model.update(shared_roles(batch))
     versions = SampleVersion.objects.filter(sample__benchmark=benchmark, sample__batch__in=totals.batches)
-    people = list(User.objects.filter(pk__in=totals.reviewers).values_list("specialty", "hospital", "languages"))
+    specialties: Counter[str] = Counter()
+    languages: Counter[str] = Counter()
+    hospitals: set[str] = set()
+    people = User.objects.filter(pk__in=totals.reviewers)
+    for specialty, hospital, spoken in people.values_list("specialty", "hospital", "languages"):
+        specialties[specialty] += 1
+        languages.update(spoken)
+        if hospital:
+            hospitals.add(hospital)
     return {
         "models": models,
-        "one_model": [
-            list(shared) for shared in sorted({shared for batch in batches for shared in shared_roles(batch)})
-        ],
+        "one_model": [list(shared) for shared in sorted(one_model)],
         "families": dict(sorted(families.items())),
         "prompts": dict(sorted(totals.prompts.items())),
         "prompt_sets": {str(row): row.digest for row in PromptSet.objects.filter(jobs__in=totals.batches)},
@@ -94,12 +108,12 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
         "forms": sorted(totals.forms.values()),
         "reviews": totals.reviews,
         "hours": round(seconds / 3600, 1),
-        "specialties": dict(sorted(Counter(specialty for specialty, _where, _spoken in people).items())),
+        "specialties": dict(sorted(specialties.items())),
         "senior_decided": senior_decided,
-        "hospitals": len({hospital for _what, hospital, _spoken in people if hospital}),
+        "hospitals": len(hospitals),
         "draft_shares": _draft_shares(benchmark, batches),
         "judgments": [asdict(line) for line in validity(benchmark, versions)],
-        "languages": dict(sorted(Counter(code for *_about, spoken in people for code in spoken).items())),
+        "languages": dict(sorted(languages.items())),
     }
 
 

@@ -140,7 +140,10 @@ class Composition:
 
     @property
     def reviewed(self) -> str:
-        return self.where.get("reviewed", "any" if self.with_unreviewed else "yes")
+        default = "yes"
+        if self.with_unreviewed:
+            default = "any"
+        return self.where.get("reviewed", default)
 
     @property
     def simulated(self) -> str:
@@ -149,8 +152,10 @@ class Composition:
 
     def as_json(self) -> dict[str, Any]:
         stored = {**asdict(self), "batches": list(self.batches)}
-        absent = [name for name in ("configuration", "harder") if not stored[name]]  # as before there were these
-        return {name: value for name, value in stored.items() if name not in absent}
+        for name in ("configuration", "harder"):  # absent, as before there were these
+            if not stored[name]:
+                del stored[name]
+        return stored
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Composition":
@@ -199,23 +204,19 @@ def _versions_with_own_reason(benchmark: str, composition: Composition) -> Query
     ]
     if composition.batches:
         reasons.append(When(~Q(sample__batch__in=composition.batches), then=Value("other-batch")))
-    reasons += [
-        When(~Q(**{column: composition.where[name]}), then=Value(f"other-{name}"))
-        # In the order of FIELDS: a database may return the keys of JSON in another.
-        for name, column in FIELDS.items()
-        if name in composition.where
-    ]
+    for name, column in FIELDS.items():  # a database may return the keys of JSON in another order
+        if name in composition.where:
+            reasons.append(When(~Q(**{column: composition.where[name]}), then=Value(f"other-{name}")))
     if not composition.with_controls:
         reasons.append(When(~Q(arm=TRAP), then=Value("control")))
     if composition.reviewed == "yes":
         reasons.append(When(case__ground=Ground.UNREVIEWED, then=Value("unreviewed")))
     if composition.reviewed == "no":
         reasons.append(When(~Q(case__ground=Ground.UNREVIEWED), then=Value("reviewed")))
-    if composition.simulated in ("yes", "no"):
-        unwanted = "yes"
-        if composition.simulated == "yes":
-            unwanted = "no"
-        reasons.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
+    if composition.simulated == "yes":
+        reasons.append(When(is_simulated="no", then=Value("not-simulated")))
+    if composition.simulated == "no":
+        reasons.append(When(is_simulated="yes", then=Value("simulated")))
     if (chosen_configuration := configuration(benchmark, composition.configuration)) is not None:
         reasons += [*configured.too_long(chosen_configuration), *configured.made_otherwise(chosen_configuration)]
     return rows.annotate(own_reason=Case(*reasons, default=Value(""), output_field=CharField()))
@@ -239,11 +240,7 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     versions: Any = versions_with_reason(benchmark, composition).order_by()
     rows: Iterable[tuple[Any, ...]] = versions.values_list("reason", *columns.values()).annotate(n=Count("pk"))
     if record_draw is not None:  # the database cannot tell whether a sample is drawn
-        of_versions = versions.values_list("reason", group_of, *_RECORD, *columns.values())
-        rows = (
-            (reason or ("" if record_draw.includes(*record) else configured.NOT_DRAWN), *values, 1)
-            for reason, record, values in ((row[0], row[1:4], row[4:]) for row in of_versions.iterator(chunk_size=READ))
-        )
+        rows = _drawn_rows(versions.values_list("reason", group_of, *_RECORD, *columns.values()), record_draw)
     excluded: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
     samples = 0
@@ -255,8 +252,10 @@ def tally(benchmark: str, composition: Composition) -> Tally:
         for name, value in zip(columns, values, strict=True):
             counts[name][value or ""] += n
     if not samples:
-        reasons_left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
-        raise errors.NothingApproved(f"{benchmark} ({reasons_left})" if reasons_left else benchmark)
+        left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
+        if left:
+            raise errors.NothingApproved(f"{benchmark} ({left})")
+        raise errors.NothingApproved(benchmark)
     if len(counts["simulated"]) > 1 and not composition.simulated:
         raise errors.MixedSimulated(", ".join(f"{name} {n}" for name, n in sorted(counts["simulated"].items())))
     grounds = counts.pop("ground")
@@ -266,6 +265,16 @@ def tally(benchmark: str, composition: Composition) -> Tally:
         grounds=dict(sorted(grounds.items())),
         counts={name: dict(sorted(values.items())) for name, values in counts.items()},
     )
+
+
+def _drawn_rows(
+    versions: QuerySet[Any, tuple[Any, ...]], record_draw: configured.RecordDraw
+) -> Iterator[tuple[Any, ...]]:
+    """(reason, values, 1) of each version; `versions`: reason, group, source, record id, values."""
+    for reason, group, source, external_id, *values in versions.iterator(chunk_size=READ):
+        if not reason and not record_draw.includes(group, source, external_id):
+            reason = configured.NOT_DRAWN
+        yield reason, *values, 1
 
 
 def _draw(benchmark: str, composition: Composition) -> tuple[Any, configured.RecordDraw | None]:

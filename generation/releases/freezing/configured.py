@@ -7,9 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from hashlib import sha256
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -26,10 +24,10 @@ _PART = "\x1f"  # between the name of a group and the value of its even part
 
 def _characters(texts: Iterable[str]) -> Any:
     """The total characters of these texts of a sample's content, as a database expression."""
-    return reduce(
-        add,
-        (Coalesce(Length(KeyTextTransform(text, "content")), Value(0), output_field=IntegerField()) for text in texts),
-    )
+    total: Any = Value(0)
+    for text in texts:
+        total += Coalesce(Length(KeyTextTransform(text, "content")), Value(0), output_field=IntegerField())
+    return total
 
 
 def too_long(configuration: Configuration) -> list[When]:
@@ -81,8 +79,11 @@ def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str,
         if configuration.even_field or _name(group) in configuration.balanced:
             digests_by_group[group].append(digest(seed, source, external_id))
     sizes = _sizes(configuration, {group: len(digests) for group, digests in digests_by_group.items()})
-    limited = {group: digests for group, digests in digests_by_group.items() if len(digests) > sizes[group]}
-    return RecordDraw(seed, {group: _limit(digests, sizes[group]) for group, digests in limited.items()})
+    limits = {}
+    for group, digests in digests_by_group.items():
+        if len(digests) > sizes[group]:
+            limits[group] = _limit(digests, sizes[group])
+    return RecordDraw(seed, limits)
 
 
 def _sizes(configuration: Configuration, counts: Mapping[str, int]) -> dict[str, int]:
@@ -92,11 +93,17 @@ def _sizes(configuration: Configuration, counts: Mapping[str, int]) -> dict[str,
         parts[_name(group)].append(count)
     smallest = {name: min(part_counts) for name, part_counts in parts.items()}
     totals = [smallest[name] * len(parts[name]) for name in configuration.balanced if name in parts]
-    total = min([*totals, *([configuration.max_group_size] if configuration.max_group_size else [])], default=0)
-    return {
-        group: total // len(parts[name]) if (name := _name(group)) in configuration.balanced else smallest[name]
-        for group in counts
-    }
+    if configuration.max_group_size:
+        totals.append(configuration.max_group_size)
+    total = min(totals, default=0)
+    sizes = {}
+    for group in counts:
+        name = _name(group)
+        if name in configuration.balanced:
+            sizes[group] = total // len(parts[name])
+        else:
+            sizes[group] = smallest[name]
+    return sizes
 
 
 def _name(group: str) -> str:

@@ -62,7 +62,9 @@ class FacetCache:
 
         They are the benchmark's own, and the severity if physicians set one.
         """
-        fields = content if self._fields is None else self._fields
+        fields: Collection[str] | None = self._fields
+        if fields is None:
+            fields = content
         about = ""
         if fields:
             about = canonical({name: content.get(name) for name in fields})
@@ -71,8 +73,12 @@ class FacetCache:
             key = (task, about, severity, *traps)
             if key not in self._known:
                 facets = registry.facets(self._benchmark, task, list(traps), self._terms, content)
-                facets = {**facets, **({"severity": [severity]} if severity else {})}
-                self._known[key] = tuple((name, str(value)) for name, values in facets.items() for value in values)
+                if severity:
+                    facets = {**facets, "severity": [severity]}
+                pairs: list[tuple[str, str]] = []
+                for name, values in facets.items():
+                    pairs += [(name, str(value)) for value in values]
+                self._known[key] = tuple(pairs)
             per_rubric.append(self._known[key])
         return per_rubric
 
@@ -89,7 +95,7 @@ class FacetCounts:
         """Add a sample with the facets of each of its rubrics."""
         self._samples["task", task] += 1
         self._tasks[task] += len(facets)
-        self._samples.update({pair for pairs in facets for pair in pairs})
+        self._samples.update(set().union(*facets))
         self._rubrics.update(facets)
 
     def counts(self) -> dict[str, dict[str, dict[str, int]]]:
@@ -107,7 +113,8 @@ class FacetCounts:
 
 def chunks(chosen: Chosen) -> Iterator[list[tuple[int, bool]]]:
     """The chosen versions in chunks, each with whether it is held out."""
-    return (chosen[start : start + CHUNK].tolist() for start in range(0, len(chosen), CHUNK))
+    for start in range(0, len(chosen), CHUNK):
+        yield chosen[start : start + CHUNK].tolist()
 
 
 def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], canary: str) -> Iterator[FrozenSample]:
@@ -119,18 +126,21 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
         rubrics = _rubrics(pks)
         rows = {row["pk"]: row for row in SampleVersion.objects.filter(pk__in=pks).values(*_COLUMNS)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
-        paths = exported_paths(image for row in rows.values() for image in row["content"].get("images", ()))
+        images: list[str] = []
+        for row in rows.values():
+            images += row["content"].get("images", ())
+        paths = exported_paths(images)
         for pk, is_held_out in chunk:
-            row, split = rows[pk], ReleasedSample.Split.HELD_OUT if is_held_out else ReleasedSample.Split.PUBLIC
+            row, split = rows[pk], ReleasedSample.Split.PUBLIC
+            if is_held_out:
+                split = ReleasedSample.Split.HELD_OUT
             reviews = reviewers[row["case_id"]]
             source = sources[row["sample__record__source_id"]]
             sample, facets = _export_object(benchmark, row, source, rubrics[pk], dict(reviews), facet_cache)
             if digests := row["content"].get("images"):
                 # Exports have the images as files beside the samples.
-                sample["content"] = {
-                    **row["content"],
-                    "image_files": [paths[image] for image in digests if image in paths],
-                }
+                image_files = [paths[image] for image in digests if image in paths]
+                sample["content"] = {**row["content"], "image_files": image_files}
             sample |= {"split": split, "canary": canary}
             yield FrozenSample(row, split, reviews, sample, facets)
 
@@ -152,7 +162,9 @@ def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
         "version_id", "key", "approved", "criterion", "traps", "severity", "polarity"
     ):
         rubric = {"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity}
-        by_version[version].append(rubric | ({"polarity": polarity} if polarity else {}))
+        if polarity:
+            rubric["polarity"] = polarity
+        by_version[version].append(rubric)
     return by_version
 
 
@@ -176,9 +188,15 @@ def _export_object(
     task, content, ground = row["sample__task"], row["content"], row["case__ground"]
     per_rubric = facet_cache.of_sample(task, content, [(rubric["traps"], rubric["severity"]) for rubric in rubrics])
     facets: dict[str, list[str]] = {}
-    for name, value in sorted({pair for pairs in set(per_rubric) for pair in pairs}):
+    pairs: set[tuple[str, str]] = set().union(*per_rubric)
+    for name, value in sorted(pairs):
         facets.setdefault(name, []).append(value)
-    simulated = sum(reviewers.values())
+    review = {"ground": ground, "physicians": len(reviewers)}
+    # Only present if they apply: samples reviewed by people must keep their bytes.
+    if ground == Ground.UNREVIEWED:
+        review["status"] = NOT_SAMPLED
+    if simulated := sum(reviewers.values()):
+        review["simulated_physicians"] = simulated
     return {
         "sample_id": Sample.key_of(benchmark, task, row["sample_id"]),
         "version": row["number"],
@@ -198,10 +216,7 @@ def _export_object(
         "facets": facets,
         "citations": row["citations"],
         "made": row["provenance"],
-        "review": {"ground": ground, "physicians": len(reviewers)}
-        # Only present if they apply: samples reviewed by people must keep their bytes.
-        | ({"status": NOT_SAMPLED} if ground == Ground.UNREVIEWED else {})
-        | ({"simulated_physicians": simulated} if simulated else {}),
+        "review": review,
         "rubrics": rubrics,
     }, per_rubric
 
@@ -246,9 +261,8 @@ class ReleaseTotals:
             self._provenance[name][value] += 1
         self.facets.add(sample["task"], entry.facets)
         if draw := registry.recipe(sample["benchmark"]).review_draw:
-            self._strata[
-                tuple(str({"task": sample["task"], **sample["content"]}.get(key, "")) for key in draw.strata)
-            ] += 1
+            values = {"task": sample["task"], **sample["content"]}
+            self._strata[tuple(str(values.get(key, "")) for key in draw.strata)] += 1
 
     def strata(self, benchmark: str) -> dict[str, Any]:
         """The samples by the strata of which a fixed number is drawn for review, if it is."""
@@ -271,32 +285,34 @@ def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, 
     joined: dict[int, int] = defaultdict(int)
     for chunk in chunks(chosen):
         versions = SampleVersion.objects.filter(pk__in=[pk for pk, _held_out in chunk]).order_by()
-        records = (
-            SourceRecord.objects.only("pk").filter(samples__versions__in=versions, refers__isnull=False).distinct()
-        )
-        partners = sources_queries.partners(list(records))
+        records = SourceRecord.objects.only("pk").filter(samples__versions__in=versions, refers__isnull=False)
+        partners = sources_queries.partners(list(records.distinct()))
         versions_made = versions.filter(sample__record__in=partners).values_list("sample__record", "created_at")
-        for record_id, at in versions_made:
-            partner_sources = {one.source_id for one in partners[record_id] if one.source.created_at <= at}
-            for source_id in partner_sources:
+        for record_id, made_at in versions_made:
+            existed = [partner for partner in partners[record_id] if partner.source.created_at <= made_at]
+            for source_id in {partner.source_id for partner in existed}:
                 joined[source_id] += 1
-    direct, joined_sources = [_released_sources(sample_counts, joined=False), _released_sources(joined, joined=True)]
-    return [*direct, *(source for source in joined_sources if source["name"] not in {one["name"] for one in direct})]
+    direct = _released_sources(sample_counts, joined=False)
+    names = {source["name"] for source in direct}
+    others = [source for source in _released_sources(joined, joined=True) if source["name"] not in names]
+    return [*direct, *others]
 
 
 def _released_sources(sample_counts: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": source.name,
-            "label": source.label,
-            "licence": source.licence,
-            "citation": source.citation,
-            "restrictions": source.restrictions,
-            "samples": sample_counts[source.pk],
-            "joined": joined,
-        }
-        for source in Source.objects.filter(pk__in=sample_counts).order_by("name")
-    ]
+    sources = []
+    for source in Source.objects.filter(pk__in=sample_counts).order_by("name"):
+        sources.append(
+            {
+                "name": source.name,
+                "label": source.label,
+                "licence": source.licence,
+                "citation": source.citation,
+                "restrictions": source.restrictions,
+                "samples": sample_counts[source.pk],
+                "joined": joined,
+            }
+        )
+    return sources
 
 
 def generators(batches: Collection[int]) -> list[str]:

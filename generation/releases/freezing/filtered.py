@@ -50,7 +50,9 @@ def filter_release(
     if (reason := why_not(cases)) is not None:
         raise errors.WrongComposition(f"harder: {sentence(reason)}")
     filtered = easiest(cases, share, seed)
-    left_out = [sample for record in filtered.records for sample in groups[record]]
+    left_out = []
+    for record in filtered.records:
+        left_out += groups[record]
     stays = np.ones(len(chosen), dtype=bool)
     removed: dict[str, Counter[str]] = {}
     for place, values in left_out:
@@ -73,18 +75,23 @@ def filter_release(
 
 def _values(sample: Mapping[str, Any]) -> dict[str, str]:
     """The values of a sample under the names of `Tally.counts`."""
-    simulated = sample["simulated"] or "simulated_physicians" in sample["review"]
+    simulated = "no"
+    if sample["simulated"] or "simulated_physicians" in sample["review"]:
+        simulated = "yes"
     return {
         "source": sample["source"]["dataset"],
         "task": sample["task"],
         "language": sample["language"],
         "arm": sample["arm"],
-        "simulated": "yes" if simulated else "no",
+        "simulated": simulated,
     }
 
 
 def _words_accuracy(cases: list[ProbeCase]) -> float | None:
-    return next((probe.accuracy for probe in measure(cases).probes if probe.name == "words"), None)
+    for probe in measure(cases).probes:
+        if probe.name == "words":
+            return probe.accuracy
+    return None
 
 
 def _facets(before: list[ProbeCase], after: list[ProbeCase]) -> dict[str, dict[str, list[int]]]:

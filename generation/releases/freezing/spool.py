@@ -55,24 +55,25 @@ class Spool:
 
 
 def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
-    samples = ReleasedSample.objects.bulk_create(
-        ReleasedSample(
-            release=release,
-            position=position,
-            version_id=version,
-            split=split,
-            key=key,
-            task=task,
-            exported=exported,
+    samples = []
+    for position, (version, split, key, task, exported, _rubrics) in chunk:
+        samples.append(
+            ReleasedSample(
+                release=release,
+                position=position,
+                version_id=version,
+                split=split,
+                key=key,
+                task=task,
+                exported=exported,
+            )
         )
-        for position, (version, split, key, task, exported, _rubrics) in chunk
-    )
-    rows = [
-        (ReleasedRubric(sample=sample, **rubric), facets)
-        for sample, (_position, entry) in zip(samples, chunk, strict=True)
-        for rubric, facets in entry[-1]
-    ]
-    ReleasedRubric.objects.bulk_create(rubric for rubric, _facets in rows)
-    Facet.objects.bulk_create(
-        Facet(rubric=rubric, name=name, value=value) for rubric, facets in rows for name, value in facets
-    )
+    samples = ReleasedSample.objects.bulk_create(samples)
+    rubrics, facets = [], []
+    for sample, (_position, entry) in zip(samples, chunk, strict=True):
+        for fields, pairs in entry[-1]:
+            rubric = ReleasedRubric(sample=sample, **fields)
+            rubrics.append(rubric)
+            facets += [Facet(rubric=rubric, name=name, value=value) for name, value in pairs]
+    ReleasedRubric.objects.bulk_create(rubrics)
+    Facet.objects.bulk_create(facets)

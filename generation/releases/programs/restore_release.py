@@ -116,20 +116,29 @@ def whole(value: Any, texts: list[str]) -> Any:
         inner = value[FROM_SOURCE]
         if isinstance(inner, dict):
             return {key: whole(item, texts) for key, item in inner.items()}
-        return "".join(item if isinstance(item, str) else texts[item[0]][item[1] : item[1] + item[2]] for item in inner)
+        return "".join(piece(item, texts) for item in inner)
     return {key: whole(item, texts) for key, item in value.items()}
+
+
+def piece(item: str | list[int], texts: list[str]) -> str:
+    """A piece of a text: its own words, or [number, start, length] of a text of the sources."""
+    if isinstance(item, str):
+        return item
+    number, start, length = item
+    return texts[number][start : start + length]
 
 
 def missing(path: Path, texts: dict[str, str]) -> list[str]:
     """The records whose texts were not found, as sentences."""
-    records = dict.fromkeys(
-        (source, record)
-        for line in references(path)
-        for source, record, checksum in line["texts"]
-        if checksum not in texts
-    )
-    sentences = [f"{source}: record {record} is not in the original file, or was altered" for source, record in records]
-    return sentences[:NAMED] + ([f"and {len(sentences) - NAMED} more records"] if len(sentences) > NAMED else [])
+    sentences: dict[str, None] = {}  # each record once
+    for line in references(path):
+        for source, record, checksum in line["texts"]:
+            if checksum not in texts:
+                sentences[f"{source}: record {record} is not in the original file, or was altered"] = None
+    named = list(sentences)[:NAMED]
+    if len(sentences) > NAMED:
+        named.append(f"and {len(sentences) - NAMED} more records")
+    return named
 
 
 def restore(folder: Path, originals: list[Path]) -> list[Path]:
@@ -139,7 +148,9 @@ def restore(folder: Path, originals: list[Path]) -> list[Path]:
     """
     entry = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["by_reference"]
     source, target = folder / entry["references"], folder / entry["path"]
-    wanted = {checksum for line in references(source) for _source, _record, checksum in line["texts"]}
+    wanted: set[str] = set()
+    for line in references(source):
+        wanted.update(checksum for _source, _record, checksum in line["texts"])
     texts = texts_of(originals, wanted)
     if faults := missing(source, texts):
         raise WrongOriginal("\n".join(faults))

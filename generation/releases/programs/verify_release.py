@@ -67,9 +67,9 @@ class Agreement:
                 raters[row["role"]] = row["rater"]
                 answers[row["role"], row["question"]][row["rubric"]] = row["value"]
         for pair, (first, second) in PAIRS.items():
-            for question in sorted({question for role, question in answers if role == first}):
-                one, other = answers[first, question], answers.get((second, question), {})
-                both = tuple((one[key], other[key]) for key in sorted(one) if one[key] and other.get(key))
+            for question in sorted(question for role, question in answers if role == first):
+                given, compared = answers[first, question], answers.get((second, question), {})
+                both = tuple((given[key], compared[key]) for key in sorted(given) if given[key] and compared.get(key))
                 if both:
                     self.cases[pair, question][both] += 1
                     self.raters[pair, question] |= {raters[first], raters[second]}
@@ -78,7 +78,11 @@ class Agreement:
 
     def given(self, line: Line) -> list[str]:
         """The answers that were given, in alphabetical order."""
-        return sorted({answer for both in self.cases[line] for answers in both for answer in answers})
+        given: set[str] = set()
+        for both in self.cases[line]:
+            for answers in both:
+                given.update(answers)
+        return sorted(given)
 
     def lines(self, categories: Mapping[Line, Sequence[str]]) -> list[dict[str, Any]]:
         """One line for each pair of roles and question, in a fixed order.
@@ -88,22 +92,24 @@ class Agreement:
         """
         return [self._line(line, categories.get(line, ())) for line in sorted(self.cases)]
 
-    def _line(self, of: Line, categories: Sequence[str]) -> dict[str, Any]:
-        (pair, question), given = of, self.given(of)
-        figures = agreement(self.cases[of].elements(), categories or given)
+    def _line(self, key: Line, categories: Sequence[str]) -> dict[str, Any]:
+        (pair, question), given = key, self.given(key)
+        figures = agreement(self.cases[key].elements(), categories or given)
         line: dict[str, Any] = {
             "pair": pair,
             "question": question,
             "cases": figures.cases,
             "answers": figures.n,
-            **({"categories": list(categories), "used": len(given)} if categories else {}),
-            "raters": len(self.raters[pair, question]),
-            "intervals": METHOD,
         }
+        if categories:
+            line |= {"categories": list(categories), "used": len(given)}
+        line |= {"raters": len(self.raters[key]), "intervals": METHOD}
         for name, figure in (("raw", figures.raw), ("kappa", figures.kappa), ("ac1", figures.ac1)):
-            ends = (figure.low, figure.high)
-            line[name] = None if figure.value is None else round(figure.value, DIGITS)
-            line[f"{name}_interval"] = [round(end, DIGITS) for end in ends if end is not None] or None
+            line[name] = line[f"{name}_interval"] = None
+            if figure.value is not None:
+                line[name] = round(figure.value, DIGITS)
+            if figure.low is not None and figure.high is not None:
+                line[f"{name}_interval"] = [round(figure.low, DIGITS), round(figure.high, DIGITS)]
         return line
 
 
@@ -162,27 +168,31 @@ def _agreement_faults(folder: Path) -> list[str]:
             return [f"ratings.csv: lacks the columns {', '.join(lacking)}, as after another program saved it"]
         for _sample, rows in groupby(table, itemgetter("sample_id")):
             figures.add(rows)
-    stated = {(line["pair"], line["question"]): line for line in json.loads(agreement_file.read_text(encoding="utf-8"))}
-    categories = {line: values.get("categories", []) for line, values in stated.items()}
-    missing = [
-        f"agreement.json: {pair}, {question}: the categories lack an answer that was given"
-        for pair, question in figures.cases
-        if categories.get((pair, question))
-        and not set(figures.given((pair, question))) <= set(categories[pair, question])
-    ]
+    stated = _by_pair(json.loads(agreement_file.read_text(encoding="utf-8")))
+    categories = {key: line.get("categories", []) for key, line in stated.items()}
+    missing = []
+    for key in figures.cases:
+        if categories.get(key) and not set(figures.given(key)) <= set(categories[key]):
+            missing.append(f"agreement.json: {', '.join(key)}: the categories lack an answer that was given")
     if missing:
         return missing
-    lines = {(line["pair"], line["question"]): line for line in figures.lines(categories)}
-    return [
-        f"agreement.json: {pair}, {question}: not what ratings.csv gives"
-        for pair, question in sorted(stated.keys() | lines.keys())
-        if not _is_same_line(stated.get((pair, question), {}), lines.get((pair, question), {}))
-    ]
+    counted = _by_pair(figures.lines(categories))
+    faults = []
+    for key in sorted(stated.keys() | counted.keys()):
+        if not _is_same_line(stated.get(key, {}), counted.get(key, {})):
+            faults.append(f"agreement.json: {', '.join(key)}: not what ratings.csv gives")
+    return faults
+
+
+def _by_pair(lines: list[dict[str, Any]]) -> dict[Line, dict[str, Any]]:
+    return {(line["pair"], line["question"]): line for line in lines}
 
 
 def main(arguments: list[str]) -> int:
     """Check the folder named in `arguments`; return the exit code."""
-    folder = Path(arguments[0] if arguments else Path(__file__).parent)
+    folder = Path(__file__).parent
+    if arguments:
+        folder = Path(arguments[0])
     try:
         faults = faults_of(folder)
     except OSError as error:
@@ -190,9 +200,10 @@ def main(arguments: list[str]) -> int:
         return 2
     for fault in faults:
         sys.stdout.write(fault + "\n")
-    sys.stdout.write(f"{len(faults)} faults\n" if faults else "Nothing is altered or missing.\n")
     if faults:
+        sys.stdout.write(f"{len(faults)} faults\n")
         return 1
+    sys.stdout.write("Nothing is altered or missing.\n")
     return 0
 
 
