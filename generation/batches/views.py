@@ -22,7 +22,7 @@ from generation.releases import queries as releases_queries
 from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from generation.sources import services as sources_services
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import posted_data, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page
 from review.rules.permissions import Can
@@ -65,12 +65,10 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         return render(request, "generation/batches/batch_new.html", {"choice": choice})
     benchmark, source = choice.cleaned_data["benchmark"], choice.cleaned_data["source"]
     unused = queries.unused_record_counts(source, benchmark)
-    form_data, last, initial = None, None, dict[str, Any]()
-    if request.method == "POST":
-        form_data = request.POST
-    elif "defaults" not in request.GET:
+    last, initial = None, dict[str, Any]()
+    if request.method != "POST" and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
-    form = forms.BatchForm(form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
+    form = forms.BatchForm(posted_data(request), benchmark=benchmark, source=source, kinds=unused, initial=initial)
     context = {
         "choice": choice,
         "benchmark": benchmark,

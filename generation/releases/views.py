@@ -21,7 +21,7 @@ from generation.releases import archive, comparing, data_card, export, forms, qu
 from generation.releases.citing import bibtex
 from generation.samples import errata, funnel
 from generation.samples.queries import sees_held_out
-from review.common.decorators import refusals_on, requires, signed_in_account
+from review.common.decorators import posted_data, refusals_on, render_form, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
 from review.rules.permissions import Can, may_read
@@ -43,7 +43,7 @@ def releases(request: HttpRequest) -> HttpResponse:
 def release_new(request: HttpRequest) -> HttpResponse:
     """The form to freeze a release, and what would go in."""
     defaults = {"benchmark": batches_queries.latest_benchmark()}
-    form = forms.FreezeForm(request.POST or None, initial=defaults)
+    form = forms.FreezeForm(posted_data(request), initial=defaults)
     if form.is_valid():
         data = form.cleaned_data
         settings: dict[str, Any] = {"benchmark": data["benchmark"]}
@@ -56,15 +56,12 @@ def release_new(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
             return redirect("generation:releases")
     approved = queries.approved_counts()
-    status = 200
-    if form.errors:
-        status = 422
     context = {
         "form": form,
         "nothing_approved": not (approved or form.is_bound),
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
     }
-    return render(request, "generation/releases/release_new.html", context, status=status)
+    return render_form(request, "generation/releases/release_new.html", context, refused=form.errors)
 
 
 @requires(Can.PRODUCE, "GET")

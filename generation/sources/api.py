@@ -155,14 +155,15 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     def create(self, request: Request, body: Body) -> Any:
         """Upload a file as its authors publish it. A worker reads it."""
         mapping = own_tables.stated_mapping(body["mapping"])
+        table = None
+        if mapping:
+            table = OwnTable(mapping, body["licence"], body["citation"], body["restrictions"])
         return uploads.start_import(
             body["file"],
             format_name=body["format"],
             name=body["name"],
             updates=body["update"],
-            table=OwnTable(mapping, *(body[name] for name in ("licence", "citation", "restrictions")))
-            if mapping
-            else None,
+            table=table,
             actor=signed_in_account(request),
         )
 

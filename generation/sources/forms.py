@@ -115,7 +115,10 @@ class TableForm(forms.Form):
         columns: dict[str, list[str]] = {}
         for column, field in self.chosen.items():
             columns.setdefault(field, []).append(column)
-        values = {name: text for name in ("language", "specialty") if (text := self.cleaned_data.get(name, ""))}
+        values = {}
+        for name in ("language", "specialty"):
+            if self.cleaned_data.get(name):
+                values[name] = self.cleaned_data[name]
         try:
             self.mapping = own_tables.read_mapping({"columns": columns, "values": values})
         except WrongMapping as error:

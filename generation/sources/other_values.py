@@ -40,12 +40,13 @@ def store_values(source: Source, records: Iterable[tuple[int, Iterable[Sequence[
     # So that no other import numbers values at the same time.
     Source.objects.select_for_update().get(pk=source.pk)
     for named in chunks.chunked(iter(by_name.items())):
-        ends = _value_counts(source, digests := [digest_of(name) for name, _pairs_of_name in named])
-        rows = [
-            NamedValues(source=source, name=digest, first=first, end=first + len(part) // 2, values=part)
-            for digest, (_name, values) in zip(digests, named, strict=True)
-            for first, part in _row_parts(values, ends.get(digest, 0))
-        ]
+        digests = [digest_of(name) for name, _values in named]
+        ends = _value_counts(source, digests)
+        rows = []
+        for digest, (_name, pairs) in zip(digests, named, strict=True):
+            for first, part in _row_parts(pairs, ends.get(digest, 0)):
+                end = first + len(part) // 2
+                rows.append(NamedValues(source=source, name=digest, first=first, end=end, values=part))
         for chunk in chunks.chunked(iter(rows)):
             NamedValues.objects.bulk_create(chunk)
 

@@ -50,8 +50,8 @@ class OwnTable:
 
     @property
     def terms(self) -> dict[str, str]:
-        said = {"licence": self.licence, "citation": self.citation, "restrictions": self.restrictions}
-        return {name: text.strip() for name, text in said.items() if text.strip()}
+        terms = {"licence": self.licence, "citation": self.citation, "restrictions": self.restrictions}
+        return {name: text.strip() for name, text in terms.items() if text.strip()}
 
 
 def read_mapping(value: Any) -> TableMapping:
@@ -146,9 +146,12 @@ def preview(path: Path, source_name: str, mapping: TableMapping | None) -> Table
     if mapping is None:
         own = Import.objects.filter(source__name=source_name, source__format=FORMAT).exclude(mapping={})
         latest = own.order_by("-pk").values_list("mapping", flat=True).first()
-        if latest and not (shown := reading.preview_table(path, latest)).problem:
-            return shown
-    return reading.preview_table(path, mapping.model_dump(mode="json") if mapping else None)
+        if latest:
+            shown = reading.preview_table(path, latest)
+            if not shown.problem:
+                return shown
+        return reading.preview_table(path, None)
+    return reading.preview_table(path, mapping.model_dump(mode="json"))
 
 
 def saved_mapping(name: str) -> TableMapping:

@@ -62,12 +62,18 @@ def partners(records: Sequence[SourceRecord]) -> dict[int, list[SourceRecord]]:
     Each has its source, but not its private part. At most four queries, however many records.
     """
     direct = _referred_to([record.pk for record in records])
-    indirect = _referred_to({partner.pk for found in direct.values() for partner in found})
+    pks: set[int] = set()
+    for found in direct.values():
+        pks.update(partner.pk for partner in found)
+    indirect = _referred_to(pks)
     result = {}
     for record in records:
         referred = direct.get(record.pk, [])
-        chain = (*referred, *(further for partner in referred for further in indirect.get(partner.pk, [])))
-        result[record.pk] = list({partner.pk: partner for partner in chain if partner.pk != record.pk}.values())
+        chain = list(referred)
+        for partner in referred:
+            chain += indirect.get(partner.pk, [])
+        distinct = {partner.pk: partner for partner in chain if partner.pk != record.pk}
+        result[record.pk] = list(distinct.values())
     return result
 
 

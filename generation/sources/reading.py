@@ -148,7 +148,10 @@ def _has_a_record(beginning: Path) -> bool:
                 return False
             if start == b"{" and not isinstance(next(json_lines(beginning))[1], Malformed):
                 return True
-            first = next(array_items(beginning) if start == b"[" else object_items(beginning), None)
+            items: Iterator[tuple[Any, ...]] = object_items(beginning)
+            if start == b"[":
+                items = array_items(beginning)
+            first = next(items, None)
             return first is not None and not first[0].endswith(REST)
     return b"\n" in text
 

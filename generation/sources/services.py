@@ -62,8 +62,11 @@ def start_import(
     """
     try:
         importer = importers.load(format_name)
-        is_table = format_name == own_tables.FORMAT
-        layout = own_tables.check(path, table) if is_table else _recognise(path, importer, uploaded=uploaded)
+        layout = None
+        if format_name == own_tables.FORMAT:
+            layout = own_tables.check(path, table)
+        else:
+            layout = _recognise(path, importer, uploaded=uploaded)
     except (WrongFormat, LimitsExceeded, formats.UnknownFormat, OSError) as error:
         reason = translated_reasons.translated(str(error))
         raise errors.WrongFile(f"{file_name or path.name}: {reason}{_format_hint(path, error)}") from error
@@ -74,8 +77,13 @@ def start_import(
         "citation": importer.citation,
         "restrictions": importer.restrictions,
         "created_at": timezone.now(),
-        **(table.terms if table else {}),
     }
+    layout_name, mapping = "", {}
+    if layout:
+        layout_name = layout.name
+    if table:
+        terms |= table.terms
+        mapping = table.mapping.model_dump(mode="json")
     Source(name=name, **terms).full_clean(validate_unique=False, validate_constraints=False)
     with recording_events():
         acts.record_act(acts.Kind.IMPORT, "started", name, actor, file=(file_name or path.name)[:300])
@@ -92,8 +100,8 @@ def start_import(
             path=str(path.resolve()),
             uploaded=uploaded,
             updates=updates,
-            layout=layout.name if layout else "",
-            mapping=table.mapping.model_dump(mode="json") if table else {},
+            layout=layout_name,
+            mapping=mapping,
             created_by=actor,
             created_at=timezone.now(),
         )
@@ -171,8 +179,13 @@ def _read_file(run: Import) -> None:
     path = run.file
     # With `updates`, a row that differed equals a revision now, and is not found again.
     refusals_so_far = ImportRefusal.objects.filter(run=run)
-    (refusals_so_far.filter(differs=False) if run.updates else refusals_so_far).delete()
-    counts = Counter(rows=0, refused=0, added=run.added, differs=run.differs if run.updates else 0)
+    counts = Counter(rows=0, refused=0, added=run.added, differs=run.differs)
+    outdated = refusals_so_far
+    if run.updates:
+        outdated = refusals_so_far.filter(differs=False)
+    else:
+        counts["differs"] = 0
+    outdated.delete()
     listed = refusals_so_far.count()
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
@@ -197,7 +210,7 @@ def _read_file(run: Import) -> None:
                 new, differences = _add_records(run.source, good_rows, updates=run.updates)
                 if any(row.match or row.references for row in good_rows):
                     joined.update(queries.count_partners(run.source, [row.external_id for row in good_rows]))
-                kept = [*((entry, False) for entry in refusals), *((entry, True) for entry in differences)]
+                kept = [(refusal, False) for refusal in refusals] + [(difference, True) for difference in differences]
                 kept = kept[: max(0, REFUSALS_KEPT - listed)]
                 ImportRefusal.objects.bulk_create(
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason, differs=is_difference)
@@ -205,24 +218,29 @@ def _read_file(run: Import) -> None:
                 )
                 listed += len(kept)
                 counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
-                unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
+                for refusal in refusals:
+                    if refusal.is_end:
+                        unread = f"{refusal.where}: {refusal.reason}"
+                        break
                 for row in good_rows:
                     oddities.add(row)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         counter = facets.setdefault(facet, Counter())
-                        counter[value if value in counter or len(counter) < FACET_VALUES else OTHER] += 1
+                        if value not in counter and len(counter) >= FACET_VALUES:
+                            value = OTHER
+                        counter[value] += 1
                 same = max(0, counts["rows"] - counts["added"] - counts["refused"] - counts["differs"])
                 our_import.update(**counts, same=same, layout=layout.name, facets=facets, joined=joined)
     except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
-        failure = {}
+        status, failure = Status.DONE, {}
         if unread:
+            status = Status.FAILED
             failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"}
-        now, found = timezone.now(), oddities.found(run)
-        ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=now, oddities=found, **failure)
+        ended = finish(run, status, finished_at=timezone.now(), oddities=oddities.found(run), **failure)
     chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
         discard(path)
@@ -255,7 +273,8 @@ def _import_chunks(entries: Iterator[Row | Refusal], seconds: float) -> Iterator
     try:
         for entry in entries:
             chunk.append(entry)
-            size += entry.size if isinstance(entry, Row) else 0
+            if isinstance(entry, Row):
+                size += entry.size
             if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - started >= seconds:
                 yield chunk
                 chunk, size, started = [], 0, time.monotonic()
@@ -287,41 +306,49 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
         if value in revisions:
             continue
         if revisions:
-            reason = _difference(revisions[-1], value, len(revisions) + 1 if updates else None)
+            revision = None
+            if updates:
+                revision = len(revisions) + 1
+            reason = _difference(revisions[-1], value, revision)
             differences.append(Refusal(row.where, reason))
             if not updates:
                 continue
         revisions.append(value)
         made.setdefault(row.external_id, []).append(row)
     SourceRecord.objects.filter(source=source, external_id__in=was_known & made.keys()).update(latest=False)
-    new = [
-        SourceRecord(
-            source=source,
-            external_id=external_id,
-            revision=revision,
-            latest=revision == len(known[external_id]),
-            title=row.title[:300],
-            language=row.language,
-            language_confidence=row.language_confidence,
-            content=row.content,
-            private=row.private,
-            match=digest_of(row.match) if row.match else "",
-            shares=_shared(row),
-        )
-        for external_id, entries in made.items()
-        for revision, row in enumerate(entries, len(known[external_id]) - len(entries) + 1)
-    ]
+    new = []
+    for external_id, entries in made.items():
+        first = len(known[external_id]) - len(entries) + 1
+        for revision, row in enumerate(entries, first):
+            match = ""
+            if row.match:
+                match = digest_of(row.match)
+            record = SourceRecord(
+                source=source,
+                external_id=external_id,
+                revision=revision,
+                latest=revision == len(known[external_id]),
+                title=row.title[:300],
+                language=row.language,
+                language_confidence=row.language_confidence,
+                content=row.content,
+                private=row.private,
+                match=match,
+                shares=_shared(row),
+            )
+            new.append(record)
     SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
     by_id = {external_id: entries[-1] for external_id, entries in made.items()}
     records = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True).order_by("pk")
     latest = [(pk, by_id[external_id]) for pk, external_id in records.values_list("pk", "external_id")]
-    references = (
-        Reference(record_id=pk, format=name, digest=digest)
-        for pk, row in latest
-        for name, texts in row.references.items()
-        for digest in dict.fromkeys(map(digest_of, texts))
-    )
-    for chunk in chunks.chunked(references):
+
+    def references() -> Iterator[Reference]:
+        for pk, row in latest:
+            for name, texts in row.references.items():
+                for digest in dict.fromkeys(map(digest_of, texts)):
+                    yield Reference(record_id=pk, format=name, digest=digest)
+
+    for chunk in chunks.chunked(references()):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
     other_values.store_values(source, ((pk, row.values) for pk, row in latest))
     return len(made.keys() - was_known), differences

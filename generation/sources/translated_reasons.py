@@ -21,11 +21,14 @@ _SHORT = frozenset({"number", "expected", "name"})  # not a sentence
 def translated(reason: str) -> str:
     """A reason or a place in the active language; unchanged if nothing is known of it."""
     for template, parts in _templates():
-        if (values := _values(parts, reason)) is not None:
-            nested = {name: translated(text) if name in _NESTED else text for name, text in values.items()}
-            if values:
-                return gettext(template) % nested
-            return gettext(template)
+        values = _values(parts, reason)
+        if values is None:
+            continue
+        for name in _NESTED & values.keys():
+            values[name] = translated(values[name])
+        if values:
+            return gettext(template) % values
+        return gettext(template)
     head, colon, rest = reason.partition(": ")
     if colon:
         return f"{translated(head)}{colon}{translated(rest)}"

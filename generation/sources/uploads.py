@@ -147,10 +147,9 @@ def remove_unneeded(folder: Path, unfinished: QuerySet[Any]) -> int:
         with contextlib.suppress(FileNotFoundError):
             if _UPLOAD_NAME.fullmatch(path.name) and path.stat().st_mtime < cutoff:
                 old.append(path)
+    needed = set()
     if old:
         needed = {Path(path).name for path in unfinished.values_list("path", flat=True)}
-    else:
-        needed = set()
     orphans = [path for path in old if path.name not in needed]
     for path in orphans:
         path.unlink(missing_ok=True)

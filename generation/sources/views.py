@@ -19,7 +19,7 @@ from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, own_tables, queries, services, translated_reasons, uploads
 from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import posted_data, render_form, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.rules.blocks import Images, Picture
 from review.rules.permissions import Can
@@ -41,7 +41,9 @@ def sources(request: HttpRequest) -> HttpResponse:
             if data["format"] == importers.TABLE:
                 services.check_format(data["name"], importers.TABLE)
                 address = reverse("generation:source-table", args=[data["name"], uploads.keep(data["file"]).token])
-                return redirect(f"{address}?update=on" if data["update"] else address)
+                if data["update"]:
+                    address += "?update=on"
+                return redirect(address)
             uploads.start_import(
                 data["file"],
                 format_name=data["format"],
@@ -50,7 +52,10 @@ def sources(request: HttpRequest) -> HttpResponse:
                 actor=signed_in_account(request),
             )
         except GenerationError as error:
-            form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
+            field = "file"
+            if isinstance(error, SourceExists):
+                field = "name"
+            form.add_error(field, str(error))
         else:
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]
@@ -60,7 +65,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         "form": form,
         "formats": formats,
     }
-    return render(request, "generation/sources/sources.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/sources/sources.html", context, refused=form.errors)
 
 
 @requires(Can.PRODUCE, "GET", "POST", acting=True)
@@ -71,10 +76,11 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
     except UnknownUpload as error:
         messages.error(request, str(error))
         return redirect("generation:sources")
-    posted = None
-    if request.method == "POST":
-        posted = request.POST
-    choice = forms.SavedMappingForm(request.GET if "mapping" in request.GET else None)
+    posted = posted_data(request)
+    asked = None
+    if "mapping" in request.GET:
+        asked = request.GET
+    choice = forms.SavedMappingForm(asked)
     form = forms.TableForm(
         posted,
         initial={"update": "update" in request.GET},
@@ -108,19 +114,26 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
             if form.cleaned_data["save_as"]:
                 own_tables.save_mapping(form.cleaned_data["save_as"], form.mapping, signed_in_account(request))
             return redirect("generation:source", name)
-    chosen = form.chosen if form.is_bound else preview.mapping.fields
+    chosen: Mapping[str, str] = preview.mapping.fields
+    problem, saved_choice, records = preview.problem, None, []
+    if form.is_bound:
+        chosen, problem = form.chosen, ""
+    if SavedMapping.objects.exists():
+        saved_choice = choice
+    if not form.errors:
+        records = [_previewed(record) for record in preview.records]
     context = {
         "name": name,
         "file_name": upload.name,
         "form": form,
-        "choice": choice if SavedMapping.objects.exists() else None,
-        "problem": "" if form.is_bound else preview.problem,
+        "choice": saved_choice,
+        "problem": problem,
         "found": translated_reasons.translated(preview.found.partition(";")[0]),
         "columns": [(column, examples, chosen.get(column, "")) for column, examples in preview.columns],
         "fields": {"": _("Not used"), **own_tables.FIELD_LABELS}.items(),
-        "records": [_previewed(record) for record in preview.records if not form.errors],
+        "records": records,
     }
-    return render(request, "generation/sources/table.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/sources/table.html", context, refused=form.errors)
 
 
 def _previewed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,15 +230,19 @@ _TEXTS = (
 
 def _texts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, text) of a record's other texts; options and extractions are joined by line."""
-    texts = [(str(label), content[key]) for key, label in _TEXTS if isinstance(content.get(key), str) and content[key]]
+    texts = []
+    for key, label in _TEXTS:
+        text = content.get(key)
+        if isinstance(text, str) and text:
+            texts.append((str(label), text))
     options, extractions = content.get("options"), content.get("extractions")
     if isinstance(options, dict):
-        texts.append((str(_("Options")), "\n".join(f"{letter}. {text}" for letter, text in options.items())))
+        lines = [f"{letter}. {text}" for letter, text in options.items()]
+        texts.append((str(_("Options")), "\n".join(lines)))
     if isinstance(extractions, list):
-        names = (
-            " / ".join(filter(None, (extraction["category"], extraction["concept"], extraction["reference"])))
-            for extraction in extractions
-        )
-        lines = (f"{name}: {extraction['value']}" for name, extraction in zip(names, extractions, strict=True))
+        lines = []
+        for extraction in extractions:
+            name_parts = (extraction["category"], extraction["concept"], extraction["reference"])
+            lines.append(f"{' / '.join(filter(None, name_parts))}: {extraction['value']}")
         texts.append((str(_("Extractions")), "\n".join(lines)))
     return texts

@@ -1,18 +1,18 @@
 """Access control and small helpers for the views of every app."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, Literal, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec
 from urllib.parse import quote
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods
 
@@ -37,17 +37,25 @@ def requires(
     back: the page only takes a POST; a GET, as after a new sign-in, leads to this page of the row.
     """
 
+    allowed_methods: list[str] = list(methods)
+    if "GET" in methods:
+        allowed_methods.append("HEAD")
+
+    def has_right(request: HttpRequest) -> bool:
+        if acting:
+            return allowed(request.user, can)
+        return may_request(request.user, can, request.method)
+
     def decorate(view: View[P]) -> View[P]:
         @login_required
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if not (allowed(request.user, can) if acting else may_request(request.user, can, request.method)):
+            if not has_right(request):
                 raise NotAllowed
             if back and request.method != "POST":
                 return redirect(resolve_url(back, *args, **kwargs))
             return view(request, *args, **kwargs)
 
-        allowed_methods = [*methods, *(["HEAD"] if "GET" in methods else [])]
         if methods:
             return require_http_methods(allowed_methods)(guarded)
         return guarded
@@ -75,9 +83,26 @@ def refusals_on(form: forms.Form, kind: type[ShownError], *, but: tuple[type[Sho
 
 def download(content: str | Iterable[str] | Iterable[bytes], name: str, content_type: str) -> HttpResponseBase:
     """The response that sends a file of this name: a text, or a stream of its parts."""
-    response = HttpResponse if isinstance(content, str) else StreamingHttpResponse
+    response: type[HttpResponse | StreamingHttpResponse] = StreamingHttpResponse
+    if isinstance(content, str):
+        response = HttpResponse
     headers = {"Content-Disposition": content_disposition_header(as_attachment=True, filename=name) or ""}
     return response(content, content_type=content_type, headers=headers)
+
+
+def posted_data(request: HttpRequest) -> QueryDict | None:
+    """What a form was filled with; None for a page that is only looked at."""
+    if request.method == "POST":
+        return request.POST
+    return None
+
+
+def render_form(request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: object) -> HttpResponse:
+    """Render the page of a form; its status is 422 if what was posted is refused."""
+    status = 200
+    if refused:
+        status = 422
+    return render(request, template, context, status=status)
 
 
 def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponseRedirect:
@@ -92,10 +117,10 @@ def redirect_with_receipt(response: HttpResponseRedirect, local_copy: str, ancho
     The browser can then delete its own copy of the form, which it stores as `local_copy`: a name of
     ours, so a longer one is left out of the header.
     """
-    if len(local_copy) > limits.NAME:
-        local_copy = ""
-    if anchor or local_copy:
-        response["Location"] += f"#{anchor}" + (f"!{quote(local_copy)}" if local_copy else "")
+    if local_copy and len(local_copy) <= limits.NAME:
+        anchor += f"!{quote(local_copy)}"
+    if anchor:
+        response["Location"] += f"#{anchor}"
     return response
 
 

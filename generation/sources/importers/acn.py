@@ -54,7 +54,9 @@ def _row(record: _Note, file: File) -> Row:
     element that the value belongs to (a symptom, a drug), or ''.
     """
     split = file.split or "train"
-    text = record.full_note or (record.note.strip() if isinstance(record.note, str) else "")
+    text = record.full_note
+    if not text and isinstance(record.note, str):
+        text = record.note.strip()
     if not text:
         raise Malformed("'note' is blank.")
     found = extractions(record.summary)
@@ -80,12 +82,11 @@ def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
 
     Empty values ('None') are left out. Raises Malformed beyond MAX_VALUES.
     """
-    found = [
-        {"category": category, "concept": concept, "value": text, "reference": reference}
-        for category, values in summary.items()
-        for concept, text, reference in _values(category, values)
-        if text
-    ]
+    found = []
+    for category, values in summary.items():
+        for concept, text, reference in _values(category, values):
+            if text:
+                found.append({"category": category, "concept": concept, "value": text, "reference": reference})
     if len(found) > MAX_VALUES:
         raise Malformed(f"'summary' has more than {MAX_VALUES} values.")
     return found
@@ -93,14 +94,21 @@ def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _values(category: str, values: Any) -> Iterator[tuple[str, str, str]]:
     """(concept, text, reference) of a category: one value, an object of them, or a list of both."""
-    for element in values if isinstance(values, list) else [values]:
+    elements = values
+    if not isinstance(values, list):
+        elements = [values]
+    for element in elements:
         if not isinstance(element, Mapping):
             yield category, _text(element), ""
             continue
-        texts = [(concept, text) for concept, value in element.items() if (text := _text(value))]
-        for concept, text in texts:
-            is_named = isinstance(values, list) and concept != texts[0][0]
-            yield concept, text, texts[0][1] if is_named else ""
+        reference = ""
+        for concept, value in element.items():
+            text = _text(value)
+            if not text:
+                continue
+            yield concept, text, reference
+            if isinstance(values, list) and not reference:
+                reference = text
 
 
 def _text(value: Any) -> str:

@@ -179,7 +179,10 @@ def container_of(path: Path) -> str | None:
         return None
     with path.open("rb") as file:
         start = file.read(4)
-    return next((name for magic, name in _CONTAINERS.items() if start.startswith(magic)), None)
+    for magic, name in _CONTAINERS.items():
+        if start.startswith(magic):
+            return name
+    return None
 
 
 def first_byte(path: Path, *, xml: bool = False) -> bytes:
@@ -290,8 +293,10 @@ def _constant_in(record: Any) -> str | None:
         if isinstance(part, Constant):
             name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(part)]
             return f"{key[:80]!r} is or contains {name}, which is not a number."
-        if isinstance(part, dict | list):
-            parts += [(inner, key) for inner in (part.values() if isinstance(part, dict) else part)]
+        if isinstance(part, dict):
+            parts += [(inner, key) for inner in part.values()]
+        if isinstance(part, list):
+            parts += [(inner, key) for inner in part]
     return None
 
 

@@ -59,8 +59,10 @@ class DataFolder:
 
     def names(self) -> Iterator[str]:
         """The names of its files, relative and with slashes."""
-        names = (path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file())
-        return (name for name in names if not _is_hidden(name))
+        for path in self._root.rglob("*"):
+            name = path.relative_to(self._root).as_posix()
+            if path.is_file() and not _is_hidden(name):
+                yield name
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file, None if there is none. Raises Malformed."""
@@ -73,8 +75,11 @@ class DataFolder:
             return path.read_bytes()
         if (packed := self._packed) is None:
             return None
-        places = (name, name.removeprefix("images/"), f"images/{name}")
-        return next((data for place in places if (data := packed.read(place)) is not None), None)
+        for place in (name, name.removeprefix("images/"), f"images/{name}"):
+            data = packed.read(place)
+            if data is not None:
+                return data
+        return None
 
     @cached_property
     def _packed(self) -> "DataArchive | None":
@@ -92,8 +97,11 @@ class DataArchive:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        names = ((_safe_path(entry.filename), entry) for entry in archive.infolist() if not entry.is_dir())
-        self.members = {name: entry for name, entry in names if name and not _is_hidden(name)}
+        self.members: dict[str, zipfile.ZipInfo] = {}
+        for entry in archive.infolist():
+            name = _safe_path(entry.filename)
+            if name and not entry.is_dir() and not _is_hidden(name):
+                self.members[name] = entry
         self._folded = {name.casefold(): entry for name, entry in self.members.items()}
 
     def names(self) -> Iterator[str]:
@@ -174,18 +182,26 @@ class Bundle:
         return any(path.casefold().endswith((*ENDINGS, "images.zip")) for path in self.files.names())
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
-        endings = ("",) if name.lower().endswith(ENDINGS) else ("", *ENDINGS)
+        endings: tuple[str, ...] = ("", *ENDINGS)
+        if name.lower().endswith(ENDINGS):
+            endings = ("",)
         for folder in dict.fromkeys((*folders, "")):
             for place in (f"{folder}/", f"{folder}/images/"):
                 for ending in endings:
                     data = self.files.read(f"{place}{name}{ending}".lstrip("/"))
                     if data is not None:
                         return data
-        wanted = {part for folder in folders for part in PurePosixPath(folder).parts}
+        wanted: set[str] = set()
+        for folder in folders:
+            wanted.update(PurePosixPath(folder).parts)
+
+        def shared_parts(path: str) -> int:
+            return len(wanted.intersection(PurePosixPath(path).parts))
+
         for ending in endings:
             if paths := self._by_name.get(PurePosixPath(name + ending).name.casefold()):
                 # Of several files with this name, the one whose path shares most with the row's.
-                data = self.files.read(max(paths, key=lambda path: len(wanted & set(PurePosixPath(path).parts))))
+                data = self.files.read(max(paths, key=shared_parts))
                 if data is not None:
                     return data
         raise Malformed("The file is missing.")
@@ -209,7 +225,10 @@ def inline_picture(name: str, data: bytes | None) -> RecordImage:
             raise Malformed("It is missing.")
         return data
 
-    return RecordImage(name, read, hashlib.sha256(data).hexdigest() if data else "")
+    identity = ""
+    if data:
+        identity = hashlib.sha256(data).hexdigest()
+    return RecordImage(name, read, identity)
 
 
 @contextmanager

@@ -57,11 +57,24 @@ class _Meta(FileRecord):
     model: AnyText = ""
 
 
+def _none_if_empty(value: Any) -> Any:
+    if value in (None, [], {}):
+        return None
+    return value
+
+
+def _object(value: Any) -> Any:
+    """A value that is an object; an empty one instead of anything else."""
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
 class _Question(FileRecord):
     question: Text
     answer: Answer
     images: Texts
-    options: Annotated[Options | None, BeforeValidator(lambda value: None if value in (None, [], {}) else value)] = None
+    options: Annotated[Options | None, BeforeValidator(_none_if_empty)] = None
     answer_letter: AnyText = ""
     question_type: Annotated[AnyText, one_of(*_TYPES, "")] = ""
     source: AnyText = ""
@@ -71,7 +84,7 @@ class _Question(FileRecord):
     body_system: AnyText = ""
     cot_valid: Any = None
     gold_cot: Annotated[_Trace | None, BeforeValidator(_of_valid)] = None
-    gold_cot_meta: Annotated[_Meta, BeforeValidator(lambda value: value if isinstance(value, dict) else {})] = _Meta()
+    gold_cot_meta: Annotated[_Meta, BeforeValidator(_object)] = _Meta()
 
 
 def _is_data_file(file_name: str) -> bool:
@@ -89,15 +102,19 @@ def _row(record: _Question, place: Place) -> Row:
     if not number:
         raise Malformed("It has neither 'source_id' nor 'original_index'.")
     letter, answer = _answer(record)
-    folders = [place.file.folder, *([f"data/{dataset}/input/{split}"] if split else [])]
+    folders = [place.file.folder]
+    if split:
+        folders.append(f"data/{dataset}/input/{split}")
+    id_parts = [dataset, split, number]
     more: dict[str, Any] = {}
     if trace := record.gold_cot:
         steps = {"visual": trace.visual_recognition.text, "knowledge": trace.knowledge_recall.text}
         steps |= {"reasoning": trace.reasoning.text, "answer": trace.reasoning.answer}
         more = {"kind": TRACE_KIND, "trace": steps, "by": record.gold_cot_meta.model}
+        id_parts.insert(0, "gold")
     return visual_questions.row(
         dataset=dataset,
-        external_id="-".join(filter(None, ("gold" if more else "", dataset, split, number))),
+        external_id="-".join(filter(None, id_parts)),
         question=record.question,
         answer=answer,
         pictures=[place.picture(image, *folders) for image in record.images],

@@ -81,6 +81,9 @@ def _row(record: _Conversation, _file: File) -> Row:
     if record.prompt[-1].role != "user":
         raise Malformed("The conversation does not end with the user.")
     user_texts = [turn.content for turn in record.prompt if turn.role == "user"]
+    private = {}
+    if record.canary:
+        private = {"canary": record.canary}
     return Row(
         external_id=record.prompt_id,
         title=user_texts[0],
@@ -92,7 +95,7 @@ def _row(record: _Conversation, _file: File) -> Row:
             "tags": record.example_tags,
             "ideal_completion": record.ideal_completions_data,
         },
-        private={"canary": record.canary} if record.canary else {},
+        private=private,
     )
 
 

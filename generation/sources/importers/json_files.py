@@ -61,7 +61,10 @@ def _members(path: Path, what: str, brackets: str) -> Iterator[tuple[str, str, A
             if text.next() == end:
                 separator = text.expect(end)
             while separator != end:
-                key, value = text.key() if start == "{" else "", text.value()
+                key = ""
+                if start == "{":
+                    key = text.key()
+                value = text.value()
                 # Before the value is used: the end that was found may be another one's.
                 separator = text.expect("," + end)
                 yield f"record {place}", key, value
@@ -98,8 +101,10 @@ class _Text:
     def expect(self, characters: str) -> str:
         """Read one of these characters. Raises _BrokenOff."""
         found = self.next()
-        if not found or found not in characters:
-            raise _BrokenOff(_NO_JSON if found else _ENDS)
+        if not found:
+            raise _BrokenOff(_ENDS)
+        if found not in characters:
+            raise _BrokenOff(_NO_JSON)
         self._at += 1
         return found
 
@@ -126,8 +131,9 @@ class _Text:
             if len(self._text) - self._at > MAX_RECORD:
                 raise _BrokenOff(_TOO_LONG) from None
             if not error.msg.startswith(_INSIDE):
-                is_cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text.rstrip())
-                raise _BrokenOff(_ENDS if is_cut else _NO_JSON) from None
+                if error.msg.startswith("Unterminated") or error.pos >= len(self._text.rstrip()):
+                    raise _BrokenOff(_ENDS) from None
+                raise _BrokenOff(_NO_JSON) from None
             value, end = Malformed(f"It is not JSON: {error.msg}."), self._end_of_broken()
         except ValueError:
             value, end = Malformed("A number in it is out of range."), self._end_of_broken()

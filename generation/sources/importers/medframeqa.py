@@ -45,8 +45,12 @@ def _row(record: _Question, place: Place) -> Row:
     """
     letter, answer = correct_option(record.correct_answer, record.options)
     frames = (record.image_1, record.image_2, record.image_3, record.image_4, record.image_5)
-    embedded = [image for image in frames if image]
-    numbered = [(image_name or f"{number}", data) for number, (image_name, data) in enumerate(embedded, 1)]
+    numbered = []
+    for number, (image_name, data) in enumerate(filter(None, frames), 1):
+        numbered.append((image_name or f"{number}", data))
+    shares = []
+    if record.video_id:
+        shares = [("video", record.video_id)]
     return visual_questions.row(
         dataset=name,
         external_id=record.question_id,
@@ -58,7 +62,7 @@ def _row(record: _Question, place: Place) -> Row:
         letter=letter,
         body_system=record.system.replace("_", " "),
         private={"reasoning_chain": record.reasoning_chain, "video_id": record.video_id},
-        shares=[("video", record.video_id)] if record.video_id else (),
+        shares=shares,
         organ=record.organ,
         modality=record.modality,
     )

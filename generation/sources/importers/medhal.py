@@ -55,6 +55,9 @@ def _row(record: _Statement, file: File) -> Row:
         source = "acn"
     else:
         source = record.source
+    synthetic = record.synthetic
+    if synthetic is None:
+        synthetic = source == "acn"
     content = statement_content(
         record.statement,
         record.context,
@@ -64,15 +67,18 @@ def _row(record: _Statement, file: File) -> Row:
         source=source,
         inner_id=record.inner_id,
         split=record.split or file.split,
-        synthetic=source == "acn" if record.synthetic is None else record.synthetic,
+        synthetic=synthetic,
     )
     identifying = (source, record.inner_id, content["label"], record.statement, record.context)
+    shares = []
+    if record.context:
+        shares = [("document", record.context)]
     return Row(
         external_id=record.id or digest_of("\n".join(identifying))[:24],
         title=record.statement,
         language="en",  # the only one; detection would take longer than all the rest
         content=content,
-        shares=[("document", record.context)] if record.context else (),
+        shares=shares,
         facets={"source": source, "label": content["label"], "split": content["split"] or "unknown"},
     )
 

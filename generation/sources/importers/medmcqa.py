@@ -84,7 +84,9 @@ def sniff(path: Path) -> Layout:
             f"'cop' is 0 in {zeros:,} and 4 in {fours:,} of its first {counts.total():,} records,"
             " so it is unclear whether it counts from 0 or from 1: correct the wrong ones."
         )
-    return Layout("jsonl-from-0" if zeros > fours else "jsonl-from-1")
+    if zeros > fours:
+        return Layout("jsonl-from-0")
+    return Layout("jsonl-from-1")
 
 
 def _row(record: _Question, file: File) -> Row:

@@ -72,13 +72,18 @@ class _Tested(FoldedRecord):
         }
 
 
+def _scenario_alone(given: Any) -> Any:
+    """A tested scenario that is only its text."""
+    if isinstance(given, str):
+        return {"scenario": given}
+    return given
+
+
 class _Mistake(FoldedRecord):
     scenario: Stripped = column(*_SCENARIO, default="")
     rationale: Stripped = column("rationale", "explanation", "judge_rationale", default="")
     tested: Annotated[
-        list[
-            Annotated[_Tested, BeforeValidator(lambda given: {"scenario": given} if isinstance(given, str) else given)]
-        ],
+        list[Annotated[_Tested, BeforeValidator(_scenario_alone)]],
         BeforeValidator(listed),
     ] = column("all_tested_scenarios", "tested_scenarios", default=[], title="tested scenario")
     title: Text = column("mistake_title", "mistake_name", "title")
@@ -100,10 +105,10 @@ class _Mistake(FoldedRecord):
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         """The required columns that are not there, and those that are; '' if none is missing."""
-        lacking = [super().missing(present)]
-        if not any(cls.has(field, present) for field in ("scenario", "tested")):
+        lacking = list(filter(None, [super().missing(present)]))
+        if not cls.has("scenario", present) and not cls.has("tested", present):
             lacking.append("a scenario or 'all_tested_scenarios'")
-        missing = " and ".join(filter(None, lacking))
+        missing = " and ".join(lacking)
         if missing:
             return f"{missing}; found: {', '.join(sorted(present))[:300]}"
         return ""
@@ -122,7 +127,9 @@ def sniff(path: Path) -> Layout:
     FORMAT.sniff(path)
     found = (record for _where, record in tabular.records(path, ARRAY) if isinstance(record, dict))
     complete = next(record for record in found if not _Mistake.missing(record))
-    return Layout("all" if _Mistake.has("tested", complete) else "validated")
+    if _Mistake.has("tested", complete):
+        return Layout("all")
+    return Layout("validated")
 
 
 def _row(record: _Mistake, file: File) -> Row:
@@ -142,7 +149,9 @@ def _row(record: _Mistake, file: File) -> Row:
         "members": [],
     }
     scenario, validated = record.scenario or chosen["scenario"], file.layout == "validated"
-    models = (result["model"] for attempt in attempts for result in attempt["results"])
+    models: dict[str, None] = {}
+    for attempt in attempts:
+        models |= dict.fromkeys(result["model"] for result in attempt["results"] if result["model"])
     # The file's ids, if it has them.
     ids = []
     if record.mistake_id:
@@ -160,7 +169,7 @@ def _row(record: _Mistake, file: File) -> Row:
             "must": record.must or f"The answer must not make this mistake: {mistake['description']}",
             "mistake": mistake,
             "doctor": record.doctor,
-            "targets": list(dict.fromkeys(filter(None, models))),
+            "targets": list(models),
             "replicated": chosen["replicated"] or validated,
             "conversation": [turn.model_dump() for turn in record.conversation if turn.role],
             "attempts": attempts,
@@ -175,22 +184,26 @@ def _attempts(record: _Mistake) -> list[dict[str, Any]]:
     results_by_text: dict[str, list[dict[str, Any]]] = {}
     for tested in record.tested:
         results = results_by_text.setdefault(tested.scenario, [])
-        if (tested.same is not None or tested.response) and (result := tested.shown()) not in results:
-            results.append(result)
+        if tested.same is not None or tested.response:
+            result = tested.shown()
+            if result not in results:
+                results.append(result)
     if not results_by_text:
         raise Malformed("'all_tested_scenarios' is empty, and there is no other scenario.")
-    return [
-        {
-            "number": number,
-            "scenario": text,
-            "must": "",
-            "prompt": "",
-            "gives_away": [],
-            "results": results,
-            "replicated": any(item["same_mistake_happened"] is True for item in results),
-        }
-        for number, (text, results) in enumerate(results_by_text.items(), 1)
-    ]
+    attempts = []
+    for number, (text, results) in enumerate(results_by_text.items(), 1):
+        attempts.append(
+            {
+                "number": number,
+                "scenario": text,
+                "must": "",
+                "prompt": "",
+                "gives_away": [],
+                "results": results,
+                "replicated": any(result["same_mistake_happened"] is True for result in results),
+            }
+        )
+    return attempts
 
 
 FORMAT = RecordFormat(label, _Mistake, _row, {"all": ARRAY, "validated": ARRAY})

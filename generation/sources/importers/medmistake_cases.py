@@ -33,12 +33,15 @@ def _row(record: _Case, _file: File) -> Row:
     content = record.model_dump(exclude={"id"}) | {"goals": [goal for goal in record.goals if goal.strip()]}
     if not content["goals"]:
         raise Malformed("'goals' is missing: say what the patient wants of the visit.")
+    facets = {}
+    if record.specialty:
+        facets = {"specialty": record.specialty}
     return Row(
         external_id=record.id,
         title=record.encounter_reason,
         **language_fields(f"{record.persona}\n{record.condition}\n{record.encounter_reason}"),
         content={"kind": "case", **content},
-        facets={"specialty": record.specialty} if record.specialty else {},
+        facets=facets,
     )
 
 

@@ -42,6 +42,11 @@ def _row(record: Pair, file: File) -> Row:
     'mednli', premise, hypothesis, label, split}.
     """
     gold, contradiction = record.gold_label, f"{CONTRADICTION}\n{record.sentence1}"
+    match, references = "", {}
+    if gold == CONTRADICTION:
+        match = contradiction
+    if gold == ENTAILMENT:
+        references = {name: (contradiction,)}
     return Row(
         external_id=record.key,
         title=record.sentence2,
@@ -54,8 +59,8 @@ def _row(record: Pair, file: File) -> Row:
             "label": gold,
             "split": file.split,
         },
-        match=contradiction if gold == CONTRADICTION else "",
-        references={name: (contradiction,)} if gold == ENTAILMENT else {},
+        match=match,
+        references=references,
         shares=[("document", record.sentence1)],
         facets={"split": file.split or "unknown", "label": gold},
     )

@@ -142,8 +142,10 @@ class _Message(Said):
         return self
 
     def entry(self, key: str, place: int) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        position: float = place
+        if self.position is not None:
+            position = self.position
         if self.role:
-            position = place if self.position is None else self.position
             yield key, position, {"role": self.role, "text": self.text}
 
 
@@ -160,7 +162,8 @@ class _ConversationLine(_Kept):
     messages: list[_Message] = column("messages", "turns", "conversation", title="message")
 
     def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
-        return (entry for place, message in enumerate(self.messages, 1) for entry in message.entry(self.key, place))
+        for place, message in enumerate(self.messages, 1):
+            yield from message.entry(self.key, place)
 
 
 TABLES: Mapping[str, type[_Kept]] = {
@@ -246,7 +249,9 @@ def _kept(store: sqlite3.Connection, file: str, where: str, record: Any, model: 
             raise Malformed("The line is not a JSON object.")
         check_storable(record)
         line = int(where.rpartition(" ")[2])
-        entries = [(file, key, at, line, json.dumps(data)) for key, at, data in model.read(record).entries(record)]
+        entries = []
+        for key, position, data in model.read(record).entries(record):
+            entries.append((file, key, position, line, json.dumps(data)))
         store.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", entries)
     except Malformed as error:
         yield Refusal(f"{file}, {where}", str(error))
@@ -263,28 +268,39 @@ def _row(_record: Any, *, store: sqlite3.Connection, key: str) -> Row:
         return next(iter(_of(store, file, key)), {})
 
     turns = _of(store, MESSAGES, key)
-    said = [turn["text"] for turn in turns if turn["role"] == "patient"]
-    if not said:
+    patient_texts = [turn["text"] for turn in turns if turn["role"] == "patient"]
+    if not patient_texts:
         raise Malformed("The patient says nothing in it.")
     about = first("conversations.csv", key)
     scores = []
     for score in _of(store, "scores.csv", key):
         dimension = first("dimensions.csv", score["dimension"])
-        named = {"dimension": dimension.get("name") or score["dimension"], "category": dimension.get("category", "")}
-        scores.append({**named, **{part: score[part] for part in ("score", "note", "judge")}})
+        scores.append(
+            {
+                "dimension": dimension.get("name") or score["dimension"],
+                "category": dimension.get("category", ""),
+                "score": score["score"],
+                "note": score["note"],
+                "judge": score["judge"],
+            }
+        )
     content = {
         "kind": "conversation",
         "conversation": turns,
         "doctor": about.get("doctor", ""),
         "patient": first("patients.csv", about.get("patient", "")).get("columns", {}),
-        "encounter": {part: about.get(part, "") for part in ("reason", "objective")},
+        "encounter": {"reason": about.get("reason", ""), "objective": about.get("objective", "")},
         "scores": scores,
-        **({"specialty": about["specialty"]} if about.get("specialty") else {}),
     }
+    if about.get("specialty"):
+        content["specialty"] = about["specialty"]
+    facets = {}
+    if content["doctor"]:
+        facets = {"doctor": content["doctor"]}
     return Row(
         external_id=key,
-        title=about.get("reason") or said[0],
-        **language_fields("\n".join(said)),
+        title=about.get("reason") or patient_texts[0],
+        **language_fields("\n".join(patient_texts)),
         content=content,
-        facets={"doctor": content["doctor"]} if content["doctor"] else {},
+        facets=facets,
     )

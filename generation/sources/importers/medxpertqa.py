@@ -44,17 +44,19 @@ def _row(record: _Question, place: Place) -> Row:
     if not record.images:
         raise Malformed("It has no image: it belongs to the text part of MedXpertQA.")
     letter, answer = correct_option(record.label, record.options)
-    choices = list(_CHOICES.finditer(record.question))
+    question = record.question
+    if choices := list(_CHOICES.finditer(question)):
+        question = question[: choices[-1].start()].rstrip()
     folder = place.file.folder
-    parent = ""
-    if folder:
-        parent = str(Path(folder).parent)
+    parent = str(Path(folder).parent)
+    if parent == ".":
+        parent = ""
     return visual_questions.row(
         dataset=name,
         external_id=record.id,
-        question=record.question[: choices[-1].start()].rstrip() if choices else record.question,
+        question=question,
         answer=answer,
-        pictures=[place.picture(image, folder, "" if parent == "." else parent) for image in record.images],
+        pictures=[place.picture(image, folder, parent) for image in record.images],
         split=place.split,
         options=record.options,
         letter=letter,

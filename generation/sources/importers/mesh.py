@@ -207,6 +207,8 @@ def _row(texts: dict[str, list[str]], *, tag: str, has_skipped_entity: bool, lan
 
 def _single_text(all_texts: dict[str, list[str]], place: str) -> str:
     texts = all_texts.get(place, [])
-    if len(texts) != 1 or not texts[0]:
-        raise Malformed(f"It has no {place}." if not any(texts) else f"It has more than one {place}.")
+    if len(texts) > 1 and any(texts):
+        raise Malformed(f"It has more than one {place}.")
+    if not any(texts):
+        raise Malformed(f"It has no {place}.")
     return texts[0]

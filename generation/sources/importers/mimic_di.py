@@ -46,7 +46,10 @@ class _Mark(FileRecord):
     text: Any = None
 
     def __str__(self) -> str:
-        return f"{KINDS[self.label]}: {' '.join(self.text.split()) if isinstance(self.text, str) else '?'}"
+        text = "?"
+        if isinstance(self.text, str):
+            text = " ".join(self.text.split())
+        return f"{KINDS[self.label]}: {text}"
 
 
 class _Summary(FileRecord):

@@ -63,7 +63,10 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
             if key := _key(record, place):
                 seen.setdefault(key[0], (order, set()))[1].add(key[1])
         for order, place, where, record in _records(bundle):
-            first, answers = seen[key[0]] if (key := _key(record, place)) else (order, set())
+            key = _key(record, place)
+            first, answers = order, set[bytes]()
+            if key:
+                first, answers = seen[key[0]]
             if len(answers) > 1:
                 reason = "The same question about the same image has different answers: all of them are left out."
                 yield Refusal(where, reason, {LEFT_OUT: "different answers"})
@@ -92,8 +95,11 @@ def _key(given: dict[str, Any] | Malformed, place: Place) -> tuple[bytes, bytes]
         record = _Question.read(given)
     except Malformed:
         return None
-    image = record.image if isinstance(record.image, str) else (record.image or ("", b""))[1]
-    data = image.encode(errors="surrogatepass") if isinstance(image, str) else image
+    data = b""
+    if isinstance(record.image, str):
+        data = record.image.encode(errors="surrogatepass")
+    elif record.image:
+        _name, data = record.image
     asked = f"{place.split}\x00{record.question.lower()}\x00".encode() + hashlib.sha256(data).digest()
     return hashlib.sha256(asked).digest()[:16], hashlib.sha256(record.answer.lower().encode()).digest()[:16]
 

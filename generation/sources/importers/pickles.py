@@ -77,7 +77,9 @@ def _check(value: Any) -> None:
                 seen.add(id(part))
                 if isinstance(part, dict) and not all(isinstance(key, str) for key in part):
                     raise WrongFormat("An object in the pickle has a key that is not a text.")
-                inside += [*part, *part.values()] if isinstance(part, dict) else part
+                inside += part
+                if isinstance(part, dict):
+                    inside += part.values()
         if characters > MAX_TEXT:
             raise LimitsExceeded(f"The texts of the pickle have more than {MAX_TEXT:,} characters.")
         if not inside:

@@ -71,7 +71,9 @@ def _row(record: _Patient, _file: File) -> Row:
     """
     text = record.patient
     content = {"kind": "report", "text": text, **record.model_dump(exclude={"patient", "uid"})}
-    shares = [("document", record.pmid)] if record.pmid else ()
+    shares = []
+    if record.pmid:
+        shares = [("document", record.pmid)]
     return Row(record.uid, record.title or text, **language_fields(text), content=content, shares=shares)
 
 

@@ -87,9 +87,8 @@ class _HubRow(_Question):
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         missing = super().missing(present)
-        keys = ", ".join(
-            f"'{names[0]}'" for field, names in _Entry.names().items() if _Entry.model_fields[field].is_required()
-        )
+        required = [names[0] for field, names in _Entry.names().items() if _Entry.model_fields[field].is_required()]
+        keys = ", ".join(f"'{key}'" for key in required)
         if missing:
             return f"{missing} of a row of the hub (or {keys} by PMID)"
         return ""
@@ -134,9 +133,12 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
         record = value
         if isinstance(value, dict):
             record = {**value, _KEY: key.strip()}
-        yield read_or_refused(
-            record, place, lambda given: _question_row(entry := _Entry.read(given), entry, entry.pmid)
-        )
+
+        def question_row(given: dict[str, Any]) -> Row:
+            entry = _Entry.read(given)
+            return _question_row(entry, entry, entry.pmid)
+
+        yield read_or_refused(record, place, question_row)
 
 
 def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
@@ -161,6 +163,13 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
     if predicted:
         split = "labelled"
     mesh = list(dict.fromkeys(name.strip() for name in abstract.meshes if name.strip()))
+    references, facets = {}, {}
+    if mesh:
+        references = {"mesh": tuple(mesh)}
+    if question.final_decision:
+        facets["decision"] = question.final_decision
+    if split:
+        facets["split"] = split
     return Row(
         external_id=pmid,
         title=question.question,
@@ -178,8 +187,8 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
             "split": split,
         },
         match=question.question,
-        references={"mesh": tuple(mesh)} if mesh else {},
-        facets={key: value for key, value in (("decision", question.final_decision), ("split", split)) if value},
+        references=references,
+        facets=facets,
     )
 
 

@@ -99,19 +99,28 @@ def _named_options(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(option, dict) for option in value):
         keys, texts = [], []
         for option in value:
-            key, text = (next((option[name] for name in names if name in option), None) for names in _OPTION_NAMES)
             if len(option) == 1:  # {"A": "Aspirin"}
                 [(key, text)] = option.items()
+            else:
+                key, text = (first_of(option, names) for names in _OPTION_NAMES)
             keys.append(key)
             texts.append(text)
     elif isinstance(value, dict) and value and all(isinstance(part, list) for part in value.values()):
-        keys, texts = (next((value[name] for name in names if name in value), []) for names in _OPTION_NAMES)
+        keys, texts = (first_of(value, names) or [] for names in _OPTION_NAMES)
     else:
         return value
     names = [str(key).strip().upper() for key in keys]
     if len(names) != len(texts) or len(set(names)) < len(names):
         raise ValueError("does not have one text for each letter")
     return dict(zip(names, texts, strict=True))
+
+
+def first_of(value: Mapping[str, Any], names: Collection[str]) -> Any:
+    """The value under the first of these names that is there; None if none is."""
+    for name in names:
+        if name in value:
+            return value[name]
+    return None
 
 
 def options_of(value: Any) -> dict[str, str]:
@@ -134,12 +143,14 @@ def options_of(value: Any) -> dict[str, str]:
         raise Malformed("An option has no text.")
     # Letters in the texts count if they are those of the options, of a list in whatever order.
     # 'E. coli' is an option, too.
-    bare = {
-        mark[1].upper(): text[mark.end() :]
-        for letter, text in options.items()
-        if (mark := LETTERED.match(text)) and (mark[1].upper() == letter or isinstance(value, list))
-    }
-    options = {letter: text.strip() for letter, text in (bare if bare.keys() == options.keys() else options).items()}
+    bare = {}
+    for letter, text in options.items():
+        mark = LETTERED.match(text)
+        if mark and (mark[1].upper() == letter or isinstance(value, list)):
+            bare[mark[1].upper()] = text[mark.end() :]
+    if bare.keys() == options.keys():
+        options = bare
+    options = {letter: text.strip() for letter, text in options.items()}
     if not all(options.values()):
         raise Malformed("An option has no text.")
     return dict(sorted(options.items()))
@@ -223,10 +234,14 @@ class FileRecord(BaseModel):
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         """The required columns that are not among the given ones, in words; '' for none."""
-        fields = (field for field, about in cls.model_fields.items() if about.is_required())
-        lacking = [cls.names()[field] for field in fields if not cls.has(field, present)]
-        others = [f" (or {' or '.join(map(repr, more))})" if more else "" for _first, *more in lacking]
-        return ", ".join(f"'{names[0]}'{other}" for names, other in zip(lacking, others, strict=True))
+        lacking = []
+        for field, about in cls.model_fields.items():
+            if about.is_required() and not cls.has(field, present):
+                first, *others = map(repr, cls.names()[field])
+                if others:
+                    first += f" (or {' or '.join(others)})"
+                lacking.append(first)
+        return ", ".join(lacking)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
@@ -248,7 +263,9 @@ class ChoosingRecord(FileRecord):
         columns = cls._columns()
         picked: dict[str, tuple[tuple[bool, int], Any]] = {}
         for column, value in record.items():
-            for name, preference in columns.get(cls.folded(column), ()) if value is not None else ():
+            if value is None:
+                continue
+            for name, preference in columns.get(cls.folded(column), ()):
                 rank = (isinstance(value, str) and not value.strip(), preference)
                 if name not in picked or rank < picked[name][0]:
                     picked[name] = rank, value
@@ -296,7 +313,7 @@ def _reason(error: ValidationError, model: type[FileRecord]) -> str:
     path, entry = "", ""
     for part in first["loc"]:
         if isinstance(part, str):
-            path += f".{part}" if path else part
+            path = f"{path}.{part}".removeprefix(".")
         else:
             titles = {names[0]: model.model_fields[field].title for field, names in model.names().items()}
             entry, path = f"{titles.get(path) or path} {part + 1}".capitalize(), ""

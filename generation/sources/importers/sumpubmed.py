@@ -52,7 +52,9 @@ def sniff(path: Path) -> Layout:
     with _open(path) as bundle:
         if not _files_by_number(bundle.files.names())["text"]:
             raise WrongFormat(f"The {bundle.kind} has no text/text_N.txt.")
-        return Layout("folder" if bundle.kind == "folder" else "zip")
+        if bundle.kind == "folder":
+            return Layout("folder")
+        return Layout("zip")
 
 
 def _open(path: Path) -> AbstractContextManager[Bundle]:
@@ -80,8 +82,11 @@ def _files_by_number(names: Iterable[str]) -> dict[str, dict[int, str]]:
 
     Of several folders with texts it is the uppermost, as each may number its documents from 1.
     """
-    found = [(match, file) for file in sorted(names) if (match := _NAME.search(file))]
-    found = [(match, file) for match, file in found if _PARTS[match[1].lower()] == match[2].lower()]
+    found = []
+    for file in sorted(names):
+        match = _NAME.search(file)
+        if match and _PARTS[match[1].lower()] == match[2].lower():
+            found.append((match, file))
     roots = [file[: match.start(1)] for match, file in found if match[1].lower() == "text"]
     root = min(roots, key=lambda folder: folder.count("/"), default="")
     files: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
@@ -94,7 +99,10 @@ def _files_by_number(names: Iterable[str]) -> dict[str, dict[int, str]]:
 def _row(record: dict[str, Any], *, split: str, number: int, bundle: Bundle) -> Row:
     if record["abstract"] is None:
         raise Malformed("It has no abstract.")
-    texts = {part: _text(bundle, file) if file else "" for part, file in record.items()}
+    texts = dict.fromkeys(record, "")
+    for part, file in record.items():
+        if file:
+            texts[part] = _text(bundle, file)
     for part in ("text", "abstract"):
         if not texts[part]:
             raise Malformed(f"Its {part} is blank.")

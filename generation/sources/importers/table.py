@@ -32,7 +32,7 @@ from generation.sources.importers.base import (
     language_fields,
     one_line,
 )
-from generation.sources.importers.records import MAX_OPTIONS, joined_parts, options_of
+from generation.sources.importers.records import MAX_OPTIONS, first_of, joined_parts, options_of
 from generation.sources.importers.table_mapping import (
     BODIES,
     IGNORED_SPEAKERS,
@@ -132,8 +132,15 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
     layout = sniff(file)
     columns, found = _columns(file, layout)
     given = islice(tabular.records(file, layout.name), SNIFF_LIMIT)
-    first = [flattened(record) for _where, entry in given if isinstance(record := _whole(entry), dict)]
-    examples = {column: [text for record in first if (text := _shown(record.get(column)))][:3] for column in columns}
+    first = []
+    for _where, entry in given:
+        record = _whole(entry)
+        if isinstance(record, dict):
+            first.append(flattened(record))
+    examples = {}
+    for column in columns:
+        shown = [_shown(record.get(column)) for record in first]
+        examples[column] = list(filter(None, shown))[:3]
     if mapping:
         used = TableMapping.model_validate(mapping)
     else:
@@ -161,7 +168,9 @@ def typed_record(text: str) -> Row:
         return _row(record, mapping=guess(list(record), examples), split="")
     first = _SPEAKER.match(text)
     is_conversation = isinstance(record, list) or (first is not None and role_of(first[1]) != "")
-    mapping = TableMapping(columns={"turns": ("text",)} if is_conversation else {"text": ("text",)})
+    mapping = TableMapping(columns={"text": ("text",)})
+    if is_conversation:
+        mapping = TableMapping(columns={"turns": ("text",)})
     return _row({"text": record}, mapping=mapping, split="")
 
 
@@ -169,17 +178,18 @@ def _previewed(entry: Row | Refusal) -> dict[str, Any]:
     if isinstance(entry, Refusal):
         return {"where": entry.where, "reason": entry.reason}
     content = entry.content
-    turns = [[turn["role"], turn["content"]] for turn in content.get("turns", ())]
-    options = [[f"{letter}", text] for letter, text in content.get("options", {}).items()]
-    texts = [["context", text] for text in content.get("contexts", ())]
-    plain = [[key, content[key]] for key in ("text", "question", "answer", "specialty", "licence") if content.get(key)]
-    parts = [[key, _shown(text, 4 * EXAMPLE)] for key, text in (*turns, *texts, *plain, *options)]
+    parts = [(turn["role"], turn["content"]) for turn in content.get("turns", ())]
+    parts += [("context", text) for text in content.get("contexts", ())]
+    for key in ("text", "question", "answer", "specialty", "licence"):
+        if content.get(key):
+            parts.append((key, content[key]))
+    parts += content.get("options", {}).items()
     return {
         "where": entry.where,
         "id": entry.external_id,
         "language": entry.language,
         "kind": content["kind"],
-        "parts": parts[:MAX_OPTIONS],
+        "parts": [[key, _shown(text, 4 * EXAMPLE)] for key, text in parts[:MAX_OPTIONS]],
     }
 
 
@@ -203,11 +213,19 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
         kind = SEPARATORS.get(table.separator, "CSV")
     else:
         records = [record for _where, record in islice(tabular.records(path, layout.name), SNIFF_LIMIT)]
-        problem = next((f" {record}" for record in records if isinstance(record, Malformed)), "")
-        objects = [record for record in map(_whole, records) if isinstance(record, dict)]
+        objects = []
+        for record in records:
+            if isinstance(record, Malformed) and not problem:
+                problem = f" {record}"
+            record = _whole(record)
+            if isinstance(record, dict):
+                objects.append(record)
         if layout.name == tabular.JSONL and len(objects) == 1 and _holds_records(objects[0]):
             raise WrongFormat("It is a JSON object of records: save it as an array of them, or one on each line.")
-        columns = list(dict.fromkeys(column for record in map(flattened, objects) for column in record))
+        names: dict[str, None] = {}
+        for record in objects:
+            names |= dict.fromkeys(flattened(record))
+        columns = list(names)
         kind = _KINDS[layout.name]
     if not columns:
         raise WrongFormat(f"It is {kind} without a record that is an object.{problem}")
@@ -232,8 +250,11 @@ def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> di
     result: dict[str, Any] = {}
     for key, value in record.items():
         column = f"{prefix}{key}"[:300]
-        nested = isinstance(value, dict) and value and depth < MAX_DEPTH and guess_field(column) != "options"
-        result |= flattened(value, f"{column}.", depth + 1) if nested else {column: value}
+        is_nested = isinstance(value, dict) and value and depth < MAX_DEPTH and guess_field(column) != "options"
+        if is_nested:
+            result |= flattened(value, f"{column}.", depth + 1)
+        else:
+            result[column] = value
     return result
 
 
@@ -243,26 +264,28 @@ def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> di
 def _row(record: dict[str, Any], *, mapping: TableMapping, split: str) -> Row:
     values = {**record, **flattened(record)}
     if mapping.column("question"):
-        content, told = _question(values, mapping, split)
+        content, text = _question(values, mapping, split)
     elif mapping.column("turns"):
-        content = {"kind": "dialogue", "turns": _turns(values, mapping.columns["turns"])}
-        content |= {"rubrics": [], "tags": [], "ideal_completion": None}
-        said = [turn["content"] for turn in content["turns"] if turn["role"] == "user"]
-        told = "\n".join(said)
+        turns = _turns(values, mapping.columns["turns"])
+        content = {"kind": "dialogue", "turns": turns, "rubrics": [], "tags": [], "ideal_completion": None}
+        text = "\n".join(turn["content"] for turn in turns if turn["role"] == "user")
     else:
-        told = _required(values, mapping.column("text"))
-        content = {"kind": "report", "text": told, "title": "", "age": [], "gender": "", "pmid": ""}
+        text = _required(values, mapping.column("text"))
+        content = {"kind": "report", "text": text, "title": "", "age": [], "gender": "", "pmid": ""}
+    facets: dict[str, str] = {}
     shorts: tuple[Constant, ...] = ("specialty", "licence")
     for field in shorts:
         if value := _short(values, mapping, field):
-            content[field] = value
-    language = _language(values, mapping)
+            content[field] = facets[field] = value
+    language: dict[str, Any] = {"language": _language(values, mapping)}
+    if not language["language"]:
+        language = language_fields(text)
     return Row(
         external_id=_id(values, mapping, content),
-        title=content.get("question") or told,
-        **({"language": language} if language else language_fields(told)),
+        title=content.get("question") or text,
+        **language,
         content=content,
-        facets={field: content[field] for field in ("specialty", "licence") if field in content},
+        facets=facets,
     )
 
 
@@ -271,18 +294,23 @@ def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> t
     question = _required(values, mapping.column("question"))
     answer = _required(values, mapping.column("answer"), blank=())  # "None" is one
     if not mapping.columns.get("options"):
-        contexts = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
+        contexts = _contexts(values, mapping)
         content = {"kind": "qa", "question": question, "contexts": contexts, "sections": [], "answer": answer}
-        return content | {"decision": "", "pmid": "", "year": "", "mesh": [], "split": ""}, "\n".join(
-            (question, answer, *contexts)
-        )
+        content |= {"decision": "", "pmid": "", "year": "", "mesh": [], "split": ""}
+        return content, "\n".join((question, answer, *contexts))
     if isinstance(values[mapping.column("answer")], int | float):  # counted from 0 or from 1, or a text
         raise Malformed("The answer is none of the options: neither the letter nor the text of one.")
     options = _options(values, mapping.columns["options"])
-    stem = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
-    told = "\n".join((*stem, question))
-    content = tabular.choice_content(name, told, options, _letter(answer, options), choice="", split=split)
+    stem = "\n".join((*_contexts(values, mapping), question))
+    content = tabular.choice_content(name, stem, options, _letter(answer, options), choice="", split=split)
     return content, "\n".join((question, *options.values()))
+
+
+def _contexts(values: Mapping[str, Any], mapping: TableMapping) -> list[str]:
+    texts = []
+    for column in mapping.columns.get("context", ()):
+        texts += _texts(values, column)
+    return texts
 
 
 def _text(values: Mapping[str, Any], column: str) -> str:
@@ -309,7 +337,9 @@ def _required(values: Mapping[str, Any], column: str, blank: Collection[str] = _
     """The text of a cell. Raises Malformed if it is missing, or one of these `blank` ones."""
     text = _text(values, column)
     if not text or text.casefold() in ("nan", *blank):
-        raise Malformed(f"'{column}' is blank." if column in values else f"'{column}' is missing.")
+        if column in values:
+            raise Malformed(f"'{column}' is blank.")
+        raise Malformed(f"'{column}' is missing.")
     return text
 
 
@@ -385,7 +415,7 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
     if len(columns) > 1:
         roles = [role_of(column) for column in columns]
         if not all(roles):  # they speak in turn
-            roles = ["assistant" if place % 2 else "user" for place in range(len(columns))]
+            roles = (["user", "assistant"] * len(columns))[: len(columns)]
         said = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
     else:
         value = values.get(columns[0])
@@ -410,10 +440,10 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
     for place, turn in enumerate(value, 1):
         if not isinstance(turn, dict):
             raise Malformed(f"Turn {place} is not an object.")
-        speaker = next(
-            (turn[key] for key in ("role", "author", "speaker", "from", "sender", "name") if key in turn), ""
-        )
-        text = next((turn[key] for key in ("content", "text", "value", "message", "utterance") if key in turn), None)
+        speaker = first_of(turn, ("role", "author", "speaker", "from", "sender", "name"))
+        if speaker is None:
+            speaker = ""
+        text = first_of(turn, ("content", "text", "value", "message", "utterance"))
         if isinstance(speaker, str) and speaker.casefold() in IGNORED_SPEAKERS:
             continue
         role = ""
@@ -433,7 +463,10 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
 
 def _transcript(text: str, column: str) -> list[tuple[str, str]]:
     """The turns of a text in which lines begin with the speaker: 'Patient: …'."""
-    marks = [(mark, role) for mark in _SPEAKER.finditer(text) if (role := role_of(mark[1]))]
+    marks = []
+    for mark in _SPEAKER.finditer(text):
+        if role := role_of(mark[1]):
+            marks.append((mark, role))
     if not marks or text[: marks[0][0].start()].strip():
         raise Malformed(f"'{column}' is neither a list of turns nor lines that begin with 'Patient:' or 'Doctor:'.")
     ends = [mark.start() for mark, _role in marks[1:]] + [len(text)]
@@ -456,9 +489,10 @@ def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str
         letters = list(map(option_letter, columns))
         if not all(letters) or len(set(letters)) < len(letters):
             letters = [chr(ord("A") + place) for place in range(len(columns))]
-        texts: Any = {
-            letter: text for letter, column in zip(letters, columns, strict=True) if (text := _text(values, column))
-        }
+        texts: Any = {}
+        for letter, column in zip(letters, columns, strict=True):
+            if text := _text(values, column):
+                texts[letter] = text
     else:
         value = values.get(columns[0])
         if isinstance(value, list | dict):
@@ -466,7 +500,11 @@ def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str
         else:
             texts = _parsed(_required(values, columns[0]), columns[0])
     if isinstance(texts, str):
-        sign = next((sign for sign in ("\n", "|", ";") if sign in texts), "\n")
+        sign = "\n"
+        for separator in ("\n", "|", ";"):
+            if separator in texts:
+                sign = separator
+                break
         texts = [text.strip() for text in texts.split(sign) if text.strip()]
     try:
         return options_of(texts)

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
+from generation.sources.importers.records import letters
+
 Field = Literal[
     "id", "text", "turns", "question", "answer", "options", "context", "language", "specialty", "licence"
 ]  # fmt: skip
@@ -40,7 +42,10 @@ class TableMapping(BaseModel):
     @property
     def fields(self) -> dict[str, Field]:
         """column -> its field."""
-        return {column: field for field, columns in self.columns.items() for column in columns}
+        fields: dict[str, Field] = {}
+        for field, columns in self.columns.items():
+            fields |= dict.fromkeys(columns, field)
+        return fields
 
     @property
     def all_columns(self) -> list[str]:
@@ -69,7 +74,17 @@ _NAMES: Mapping[Field, str] = {
     " 科室 专科 专业 تخصص التخصص القسم",
     "licence": "licence license lizenz 许可 许可证 授权 ترخيص الترخيص",
 }
-_FIELD_OF: dict[str, Field] = {name: field for field, names in reversed([*_NAMES.items()]) for name in names.split()}
+
+
+def _fields_by_name() -> dict[str, Field]:
+    by_name: dict[str, Field] = {}
+    for field, names in _NAMES.items():
+        for name in names.split():
+            by_name.setdefault(name, field)  # the first field that has the name
+    return by_name
+
+
+_FIELD_OF = _fields_by_name()
 _OPTION = re.compile(
     r"(?:option|opt|op|choice|antwort|wahl|选项|خيار|الخيار)?([a-h])|(?:option|choice|选项|خيار)([1-8])"
 )
@@ -82,27 +97,26 @@ _ROLES = {**dict.fromkeys(_PATIENT.split(), "user"), **dict.fromkeys(_DOCTOR.spl
 IGNORED_SPEAKERS = frozenset({"system", "developer", "tool"})
 
 
-def normalized(column: str) -> str:
-    return "".join(character for character in column.casefold() if character.isalnum())
-
-
 def role_of(speaker: str) -> str:
     """'user' for a patient, 'assistant' for a doctor or model, by a word in several languages.
 
     '' if unknown.
     """
     words = re.split(r"[\W_]+", re.sub(r"\d+", " ", speaker.casefold()))
-    return next((_ROLES[word] for word in words if word in _ROLES), "")
+    for word in words:
+        if word in _ROLES:
+            return _ROLES[word]
+    return ""
 
 
 def guess_field(column: str) -> Field | None:
     """The field that a column's name means; of `data.text`, also the last part tells."""
-    return _FIELD_OF.get(normalized(column)) or _FIELD_OF.get(normalized(column.rpartition(".")[2]))
+    return _FIELD_OF.get(letters(column)) or _FIELD_OF.get(letters(column.rpartition(".")[2]))
 
 
 def option_letter(column: str) -> str:
     """The letter of the option that a column's name means ('opa', 'Option 1'); '' for none."""
-    found = _OPTION.fullmatch(normalized(column.rpartition(".")[2]))
+    found = _OPTION.fullmatch(letters(column.rpartition(".")[2]))
     if found is None:
         return ""
     return (found[1] or chr(ord("a") + int(found[2]) - 1)).upper()
@@ -133,10 +147,17 @@ def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> Tabl
         chosen["context"] = chosen["text"]
     bodies = [field for field in ("question", "turns", "text") if field in chosen]
     if not bodies:
-        rest = [column for column in columns if column not in {name for names in chosen.values() for name in names}]
-        longest = max(rest, key=lambda column: max(map(len, examples.get(column, ())), default=0), default="")
-        bodies, chosen["text"] = ["text"], (longest,) if longest else ()
-    unused = {*BODIES, *(("answer",) if bodies[0] != "question" else ())} - {bodies[0]}
+        used = set().union(*chosen.values())
+        longest, length = "", -1
+        for column in columns:
+            longest_value = max(map(len, examples.get(column, ())), default=0)
+            if column not in used and longest_value > length:
+                longest, length = column, longest_value
+        bodies = ["text"]
+        chosen["text"] = tuple(filter(None, [longest]))
+    unused = {*BODIES} - {bodies[0]}
+    if bodies[0] != "question":
+        unused.add("answer")
     return TableMapping(columns={field: chosen[field] for field in FIELDS if chosen.get(field) and field not in unused})
 
 

@@ -26,13 +26,17 @@ BUFFER = 256 * 1024  # bytes: the pages of a file are read as needed, not whole 
 
 def csv_table(file: BinaryIO) -> CSVTable:
     """The table in a text that `open_text` opened. Raises WrongFormat."""
-    lines = (
-        # `check_storable` refuses what is not UTF-8, if it is used.
-        None if line is None else line.decode("utf-8", "surrogateescape")
-        for _number, line in numbered_lines(file)
-    )
+
+    def lines() -> Iterator[str | None]:
+        for _number, line in numbered_lines(file):
+            if line is None:
+                yield None
+            else:
+                # `check_storable` refuses what is not UTF-8, if it is used.
+                yield line.decode("utf-8", "surrogateescape")
+
     try:
-        return CSVTable(lines)
+        return CSVTable(lines())
     except csv.Error as error:
         raise WrongFormat(f"It is not CSV: {error}.") from None
     except TwiceNamed as error:
@@ -95,7 +99,10 @@ def csv_records(
                     if cell in _ERRORS and wanted(column):
                         record = Malformed(f"'{column}' is the error {cell} of a spreadsheet.")
                         break
-            yield f"line {number}{REST if isinstance(cells, Endless) else ''}", record
+            where = f"line {number}"
+            if isinstance(cells, Endless):
+                where += REST
+            yield where, record
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -143,8 +150,9 @@ def open_parquet(path: Path) -> "Iterator[ParquetFile]":
         file = ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
         names = file.schema_arrow.names
     with file:
-        if twice := next((name for name, count in Counter(names).items() if count > 1), ""):
-            raise WrongFormat(f"It has two columns '{twice}'.")
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise WrongFormat(f"It has two columns '{name}'.")
         yield file
 
 

@@ -4,6 +4,7 @@ A `RecordFormat` finds the records of JSON Lines, a JSON array, CSV or Parquet, 
 a row; a record that cannot be read becomes a refusal with its place and the reason.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -120,11 +121,13 @@ def recognised_kind(
     else:
         kind = {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
     if kind not in kinds:
-        is_array = "JSON Lines or one JSON object"
+        what = "not JSON"
         if kind == ARRAY:
-            is_array = "a JSON array"
+            what = "a JSON array"
+        elif kind != CSV:
+            what = "JSON Lines or one JSON object"
         published = " or ".join(_KINDS[known] for known in kinds)
-        raise WrongFormat(f"It is {is_array if kind != CSV else 'not JSON'}; {label} is {published}.")
+        raise WrongFormat(f"It is {what}; {label} is {published}.")
     if kind == CSV:
         check_csv(path, model.missing)
         return CSV
@@ -185,7 +188,14 @@ def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _colum
             found = array_items(path)
         case _:
             found = ((f"line {number}", value) for number, value in json_lines(path))
-    return ((where, value.without(wanted) if isinstance(value, HasConstant) else value) for where, value in found)
+    return _wanted_parts(found, wanted)
+
+
+def _wanted_parts(found: Iterator[tuple[str, Any]], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+    for where, value in found:
+        if isinstance(value, HasConstant):
+            value = value.without(wanted)
+        yield where, value
 
 
 _SPLITS = {
@@ -201,9 +211,12 @@ def file_of(path: Path, layout: Layout) -> File:
         stem = Path(layout.file).stem
     else:
         stem = path.stem
-    words = set("".join(c if c.isalpha() else " " for c in stem.casefold()).split())
+    words = set(re.findall(r"[^\W\d_]+", stem.casefold()))
     splits = [split for split, names in _SPLITS.items() if words & set(names)]
-    return File(stem, layout.name, splits[0] if len(splits) == 1 else "")
+    split = ""
+    if len(splits) == 1:
+        split = splits[0]
+    return File(stem, layout.name, split)
 
 
 # ---------------------------------------------------- contents that records of several formats have

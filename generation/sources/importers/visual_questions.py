@@ -50,7 +50,9 @@ def _image(cell: Any) -> str | tuple[str, bytes] | None:
         name, content = cell.get("path"), base64.b64decode(data["base64"])  # type: ignore[index]  # checked below
     except (AttributeError, TypeError, KeyError, ValueError):
         raise ValueError("does not hold an image") from None
-    return (name if isinstance(name, str) and name.isprintable() else ""), content
+    if isinstance(name, str) and name.isprintable():
+        return name, content
+    return "", content
 
 
 Answer = Annotated[Text, BeforeValidator(_answer)]
@@ -118,9 +120,10 @@ def row(
     language = language_fields(visible_text)
     if visible_text.isascii() or not language["language"]:
         language = {"language": "en", "language_confidence": None}
-    same_image = ""
+    same_image, references = "", {}
     if len(pictures) == 1 and pictures[0].identity:
         same_image = f"{dataset} {split} {pictures[0].identity}"
+        references = {source or dataset: (same_image,)}
     return Row(
         external_id=external_id,
         title=question,
@@ -131,7 +134,7 @@ def row(
         images=tuple(pictures),
         # So that a recipe finds the other questions about the same image.
         match=same_image,
-        references={source or dataset: (same_image,)} if same_image else {},
+        references=references,
         shares=shares,
     )
 
@@ -152,8 +155,12 @@ class Place:
     @property
     def split(self) -> str:
         """The split that the path names last ('data/test-00000.parquet': test); '' for none."""
-        splits = [(split or set_split).lower() for split, set_split in _SPLIT.findall(self.file.name)]
-        return {"valid": "validation", "val": "validation"}.get(splits[-1], splits[-1]) if splits else ""
+        found = _SPLIT.findall(self.file.name)
+        if not found:
+            return ""
+        split, set_split = found[-1]
+        last: str = (split or set_split).lower()
+        return {"valid": "validation", "val": "validation"}.get(last, last)
 
     @property
     def row_id(self) -> str:
@@ -192,7 +199,9 @@ class PictureFormat(Generic[R]):
         """Raises WrongFormat."""
         with open_bundle(path, self.is_data) as bundle:
             [(_first, kind), *_more] = self.files(bundle)
-            return Layout(kind if kind in self.layouts else self.layouts[0])
+            if kind not in self.layouts:
+                kind = self.layouts[0]
+            return Layout(kind)
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
         """The row of each record, or a refusal. Raises WrongFormat."""

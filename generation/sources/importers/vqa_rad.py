@@ -30,7 +30,8 @@ _SYSTEMS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
 
 def _kinds(value: Any) -> list[str]:
     """The kinds of a question ('PRES, ATTRIB', 'Other'), which the file writes in varying case."""
-    return sorted({kind.strip().upper() for kind in str(value or "").split(",") if kind.strip()})
+    kinds = [kind.strip().upper() for kind in str(value or "").split(",")]
+    return sorted(set(filter(None, kinds)))
 
 
 class _Question(ChoosingRecord):
@@ -52,22 +53,27 @@ def _row(record: _Question, place: Place) -> Row:
     Row.private: {kinds: what the question asks for}, without an image inside.
     """
     split, row_id, phrase = place.split, place.row_id, record.phrase_type.lower()
-    is_named = isinstance(record.image, str)
-    if is_named:
+    private = {}
+    if isinstance(record.image, str):
         if not record.qid:
             raise Malformed("'qid' is missing.")
-        split = split or ("test" if phrase.startswith("test_") else "train")
+        if not split:
+            split = "train"
+            if phrase.startswith("test_"):
+                split = "test"
         row_id = f"{split}-{record.qid}"
+        private = {"kinds": record.question_type}
     folder = place.file.folder
+    folders = [folder, *(f"{folder}/{inner}".lstrip("/") for inner in _FOLDERS)]
     return visual_questions.row(
         dataset=name,
         external_id=row_id,
         question=record.question,
         answer=record.answer,
-        pictures=[place.picture(record.image, folder, *(f"{folder}/{inner}".lstrip("/") for inner in _FOLDERS))],
+        pictures=[place.picture(record.image, *folders)],
         split=split,
         body_system=_SYSTEMS.get(record.image_organ.upper(), ""),
-        private={"kinds": record.question_type} if is_named else {},
+        private=private,
         phrase=phrase.removeprefix("test_"),
     )
 
