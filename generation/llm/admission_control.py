@@ -216,7 +216,7 @@ class AdmissionControl:
             self._bad += 1
         is_untried = not (self.answered or self.openings)  # a server that has answered may be starting again
         if isinstance(error, STOPPING_ERRORS) or (isinstance(error, NobodyListens) and is_untried):
-            self.mark_down(error.kind, error.detail)
+            self.mark_down(error.kind, error.summary)
             self.on_news()
         elif not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
@@ -274,9 +274,9 @@ class AdmissionControl:
         self.openings += 1
         self.opened += 1
         if self.openings > MAX_OPENINGS or (ticket.probe and isinstance(error, (*ACCOUNT_ERRORS, BadRequest))):
-            self.mark_down(error.kind, error.detail)
+            self.mark_down(error.kind, error.summary)
         else:
-            self.detail = error.detail
+            self.detail = error.summary
             self.block(min(PAUSE_CAP, PAUSE * 2.0 ** (self.openings - 1)), error.kind)
         self.on_news()
 

@@ -12,6 +12,7 @@ class LLMError(Exception):
 
     permanent = False
     about_model = False  # an error about what the model wrote, not about what was asked
+    said = ""  # by the endpoint, without what it quotes of the request; "": nothing else than the detail
 
     def __init_subclass__(cls, *, permanent: bool | None = None) -> None:
         if permanent is not None:
@@ -30,6 +31,11 @@ class LLMError(Exception):
         self.http_status = http_status
         self.retry_after = retry_after  # seconds, as requested by the endpoint
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}".strip())
+
+    @property
+    def summary(self) -> str:
+        """The detail as pages show it to people who may not read the request."""
+        return (self.said or self.detail)[:MAX_DETAIL]
 
     @property
     def kind(self) -> str:

@@ -127,7 +127,9 @@ def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LL
     error = file_error(response, text, api_key)
     # The path or the model is wrong; elsewhere a file or a batch may be missing.
     if response.status_code in (404, 410) and type(error) is BadRequest and not speaks_of_format(error.detail):
-        return NotFound(error.detail, http_status=response.status_code)
+        unknown = NotFound(error.detail, http_status=response.status_code)
+        unknown.said = error.said
+        return unknown
     return error
 
 
@@ -160,6 +162,8 @@ def status_error(
         said = f"{ONLY_STREAMS} {text}"
     error = kind(clean(said, api_key), http_status=status, retry_after=retry_after if delays else None)
     error.about_model = kind is BrokenReply
+    if kind is not StreamsOnly:
+        error.said = clean(_message(body), api_key)
     return error
 
 

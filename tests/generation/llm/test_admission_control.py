@@ -34,6 +34,7 @@ from generation.llm.errors import (
     RateLimited,
     ServerError,
 )
+from generation.llm.http.failures import status_error
 
 
 class FakeTime:
@@ -429,6 +430,21 @@ def test_an_endpoint_that_rejects_every_request_goes_down() -> None:
         assert not gate.blocked_for
 
     run_in_fake_time(work)
+
+
+def test_why_an_endpoint_is_down_quotes_no_request() -> None:
+    """Servers that check requests send parts of them back, which not everybody may read."""
+    body = {"detail": [{"msg": "Extra inputs are not permitted", "input": {"messages": ["a patient's text " * 200]}}]}
+    error = status_error(400, body)
+
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
+        for _ in range(BAD_AFTER):
+            await call_once(gate, error)
+        assert gate.detail == "Extra inputs are not permitted"
+
+    run_in_fake_time(work)
+    assert "a patient's text" in error.detail  # for the ledger, which knows whose request it was
 
 
 def test_the_call_after_a_withdrawn_probe_is_the_probe() -> None:
