@@ -19,6 +19,7 @@ from evaluation.numbers.rules import POLARITY as POLARITY
 from evaluation.numbers.rules import RUBRIC as RUBRIC
 from evaluation.numbers.rules import UNDECIDED as UNDECIDED
 from evaluation.numbers.rules import UNPARSED as UNPARSED
+from evaluation.numbers.rules import can_pool
 from generation.llm.types import Message, Request
 
 if TYPE_CHECKING:
@@ -305,13 +306,9 @@ class Protocol:
     policies: tuple[str, ...] = ()
 
     def pools(self, names: Iterable[str]) -> bool:
-        """Whether rates are also pooled over the data sets with these names.
-
-        Never over two variants of one task: each of its samples would count twice.
-        """
+        """Whether rates are also pooled over the data sets with these names."""
         chosen = set(names)
-        tasks = [dataset.task for dataset in self.datasets if dataset.name in chosen]
-        return self.pooled and len(tasks) > 1 and len(set(tasks)) == len(tasks)
+        return self.pooled and can_pool(dataset.task for dataset in self.datasets if dataset.name in chosen)
 
     def judging(self, rubric: str, preset: str = "") -> Judging | None:
         """How a judge decides on the rubric with this key; None if only code reads answers.

@@ -184,7 +184,7 @@ class _Models:
 
     def by_value(self, facet: str) -> dict[str, dict[int, dict[str, Failures]]]:
         """Value of a facet -> released sample -> endpoint -> failures."""
-        by_value = facet_totals(self.frame, [self.rate], facet)
+        by_value = facet_totals(self.frame, [self.rate], self.frame.by_value(facet))
         return {value: _failures(totals[self.rate.name]) for value, totals in by_value}
 
     @property

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
 from evaluation.numbers.averages import mean
-from evaluation.numbers.comparing import ModelComparison, compare_pair
+from evaluation.numbers.comparing import ModelComparison, compare_pair, with_adjusted
 from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
@@ -128,11 +128,15 @@ def fix_and_break(moves: Mapping[str, int]) -> tuple[float | None, float | None]
 
     A share of no samples is None.
     """
-    wrong, right = moves[FIXED] + moves[STAYED], moves[KEPT] + moves[BROKEN]
-    return moves[FIXED] / wrong if wrong else None, moves[BROKEN] / right if right else None
+    fix_rate = break_rate = None
+    if wrong := moves[FIXED] + moves[STAYED]:
+        fix_rate = moves[FIXED] / wrong
+    if right := moves[KEPT] + moves[BROKEN]:
+        break_rate = moves[BROKEN] / right
+    return fix_rate, break_rate
 
 
-def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, *, minimum: int) -> list[Change]:
+def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, minimum: int) -> list[Change]:
     """The changes of every contrast, by rate and model, with the mean over models last.
 
     Only proportions have changes: of a sample that weighs more, no answer is fixed or broken.
@@ -145,13 +149,11 @@ def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, *, minimum
             if not {first, second} <= set(totals.datasets):
                 continue
             shared = _shared(totals, first, second)
-            rows = [
-                _change(totals, protocol, shared, (first, second, label), model, minimum) for model in totals.models
-            ]
+            contrast = (first, second, label)
+            rows = [_change(totals, protocol, shared, contrast, model, minimum) for model in totals.models]
             if not any(row.clusters for row in rows):
                 continue
-            adjusted = iter(holm([row.p for row in rows if row.p is not None]))
-            rows = [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
+            rows = with_adjusted(rows, holm)
             result += rows
             if len(rows) > 1:
                 result.append(_over_models(totals, shared, rows, minimum))
@@ -160,10 +162,11 @@ def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, *, minimum
 
 def _shared(totals: UnitTotals, first: str, second: str) -> tuple[Ints, Ints]:
     """The units of the samples in both data sets, in the same order."""
-    places = [np.flatnonzero(totals.units.dataset == totals.datasets.index(name)) for name in (first, second)]
-    first_samples, second_samples = (totals.units.sample[units] for units in places)
-    _, first_places, second_places = np.intersect1d(first_samples, second_samples, return_indices=True)
-    return places[0][first_places], places[1][second_places]
+    units = totals.units
+    in_first = np.flatnonzero(units.dataset == totals.datasets.index(first))
+    in_second = np.flatnonzero(units.dataset == totals.datasets.index(second))
+    _, places, others = np.intersect1d(units.sample[in_first], units.sample[in_second], return_indices=True)
+    return in_first[places], in_second[others]
 
 
 def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
@@ -172,7 +175,10 @@ def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> d
     A unit is right if all its verdicts are.
     """
     both = (first.counted > 0) & (second.counted > 0)
-    after, before = ((side.hits == 0) if lower_is_better else (side.hits == side.counted) for side in (first, second))
+    if lower_is_better:
+        after, before = first.hits == 0, second.hits == 0
+    else:
+        after, before = first.hits == first.counted, second.hits == second.counted
     return {
         KEPT: both & before & after,
         BROKEN: both & before & ~after,
@@ -189,7 +195,7 @@ def _change(
     model: str,
     minimum: int,
 ) -> Change:
-    first_totals, second_totals = (totals.of(model, side) for side in shared)
+    first_totals, second_totals = totals.of(model, shared[0]), totals.of(model, shared[1])
     moves = classify_moves(first_totals, second_totals, lower_is_better=protocol.is_lower_better(totals.rate))
     counts = {name: int(units_moved.sum()) for name, units_moved in moves.items()}
     first, second, label = contrast
@@ -244,9 +250,13 @@ def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str
 
     Without an interval and p unless all models have the same samples.
     """
-    first, second = (totals.totals.map(lambda values: values[:, side].sum(axis=0)) for side in shared)  # noqa: B023
-    sides = [totals.totals.counted[:, side] for side in shared]
-    is_complete = all((side == side[0]).all() for side in sides)
+
+    def of_all_models(side: Ints) -> Totals:
+        return totals.totals.map(lambda values: values[:, side].sum(axis=0))
+
+    first, second = of_all_models(shared[0]), of_all_models(shared[1])
+    counted = totals.totals.counted[:, np.concatenate(shared)]
+    is_complete = (counted == counted[0]).all()
     labels = {"dataset": names[0], "first": names[0], "second": names[1]}
     clusters = totals.units.cluster[shared[0]]
     comparison = compare_pair(totals.rate, first, second, clusters, labels, minimum)
@@ -256,51 +266,53 @@ def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str
 
 
 def bottlenecks(
-    all_totals: Mapping[str, UnitTotals], protocol: Protocol, all_changes: Sequence[Change], *, minimum: int
+    all_totals: Mapping[str, UnitTotals], protocol: Protocol, all_changes: Sequence[Change], minimum: int
 ) -> list[Bottleneck]:
     """The bottleneck of each rate and baseline with at least two competing contrasts."""
     result: list[Bottleneck] = []
-    for totals in all_totals.values() if all_changes else ():
-        rate, rate_rows = totals.rate, list[Bottleneck]()
-        sign = 1
-        if protocol.is_lower_better(rate):
-            sign = -1
-        of_rate = [change for change in all_changes if change.rate == rate.name]
-        for second in dict.fromkeys(change.second for change in of_rate):
-            contrast_rows = [change for change in of_rate if change.second == second]
-            models = {change.endpoint for change in contrast_rows}
-            rows = [change for change in contrast_rows if change.endpoint == (ALL if ALL in models else min(models))]
-            competing = {
-                change.label: change for change in rows if change.label in protocol.rivals and change.gain is not None
-            }
-            if len(competing) < 2:
-                continue
-            gains = {label: change.gain for label, change in competing.items() if change.gain is not None}
-            [first, second_best, *_rest] = sorted(gains, key=lambda label: -sign * gains[label])
-            names = competing[first].first, competing[second_best].first
-            lead = _pooled(totals, _shared(totals, *names), names, minimum)
-            if lead.p is not None:
-                value = lead.difference
-            else:
-                value = gains[first] - gains[second_best]
-            rate_rows.append(
-                Bottleneck(
-                    dataset=second,
-                    rate=rate.name,
-                    label=first,
-                    gains=gains,
-                    runner_up=second_best,
-                    lead=value,
-                    low=lead.low,
-                    high=lead.high,
-                    p=lead.p,
-                    p_adjusted=None,
-                    clusters=lead.clusters,
-                )
-            )
-        adjusted = iter(holm([row.p for row in rate_rows if row.p is not None]))
-        result += [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rate_rows]
+    for totals in all_totals.values():
+        of_rate = [change for change in all_changes if change.rate == totals.rate.name]
+        rows = []
+        for dataset in dict.fromkeys(change.second for change in of_rate):
+            bottleneck = _bottleneck(totals, protocol, [each for each in of_rate if each.second == dataset], minimum)
+            if bottleneck is not None:
+                rows.append(bottleneck)
+        result += with_adjusted(rows, holm)
     return result
+
+
+def _bottleneck(
+    totals: UnitTotals, protocol: Protocol, of_baseline: Sequence[Change], minimum: int
+) -> Bottleneck | None:
+    """The bottleneck of a baseline, by the mean over models or, of a single one, by that one."""
+    endpoints = {change.endpoint for change in of_baseline}
+    endpoint = ALL if ALL in endpoints else min(endpoints)
+    competing, gains = dict[str, Change](), dict[str, float]()
+    for change in of_baseline:
+        if change.endpoint == endpoint and change.label in protocol.rivals and change.gain is not None:
+            competing[change.label], gains[change.label] = change, change.gain
+    if len(gains) < 2:
+        return None
+    is_reversed = not protocol.is_lower_better(totals.rate)
+    [first, second, *_rest] = sorted(gains, key=gains.__getitem__, reverse=is_reversed)
+    names = competing[first].first, competing[second].first
+    lead = _pooled(totals, _shared(totals, *names), names, minimum)
+    value = lead.difference
+    if lead.p is None:
+        value = gains[first] - gains[second]
+    return Bottleneck(
+        dataset=of_baseline[0].second,
+        rate=totals.rate.name,
+        label=first,
+        gains=gains,
+        runner_up=second,
+        lead=value,
+        low=lead.low,
+        high=lead.high,
+        p=lead.p,
+        p_adjusted=None,
+        clusters=lead.clusters,
+    )
 
 
 def samples_with_move(
@@ -310,9 +322,10 @@ def samples_with_move(
     if not {first, second} <= set(totals.datasets):
         return []
     shared, sample_ids = _shared(totals, first, second), set[int]()
+    lower_is_better = protocol.is_lower_better(totals.rate)
     for model in totals.models:
         if endpoint in (ALL, model):
-            sides = (totals.of(model, side) for side in shared)
-            moves = classify_moves(*sides, lower_is_better=protocol.is_lower_better(totals.rate))
+            sides = totals.of(model, shared[0]), totals.of(model, shared[1])
+            moves = classify_moves(*sides, lower_is_better=lower_is_better)
             sample_ids.update(totals.units.sample[shared[0]][moves[move]].tolist())
     return sorted(sample_ids)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from evaluation.statistics.comparisons import mcnemar, paired_difference, score_
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
 from review.rules.answers import Hidden, shown
 
+Row = TypeVar("Row", bound=Any)  # a dataclass with p and p_adjusted
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
 
 
@@ -71,12 +72,7 @@ class ModelComparison:
 
 
 def compare(
-    totals: UnitTotals,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    pooled: bool,
-    minimum: int,
-    role: Callable[[str, str], str],
+    totals: UnitTotals, pairs: Sequence[tuple[str, str]], *, minimum: int, role: Callable[[str, str], str]
 ) -> list[ModelComparison]:
     """Compare these pairs by a rate on every data set, with p adjusted by Holm.
 
@@ -84,7 +80,7 @@ def compare(
     others are one on each data set. `role`: of a rate on a data set, as `Plan.role`.
     """
     compared = list[ModelComparison]()
-    for group in totals.groups(pooled=pooled):
+    for group in totals.groups():
         compared += _compare_group(totals, pairs, group, minimum, role=role(totals.rate.name, group.name))
     families = ["" if each.role == PLANNED else each.dataset for each in compared]
     adjusted = holm_by_family(families, [each.p for each in compared])
@@ -104,7 +100,7 @@ def _compare_group(
 
 
 def compare_cells(
-    totals: Mapping[str, UnitTotals], pairs: Sequence[tuple[str, str]], *, pooled: bool, minimum: int
+    totals: Mapping[str, UnitTotals], pairs: Sequence[tuple[str, str]], *, minimum: int
 ) -> list[ModelComparison]:
     """Compare these pairs for each value of a breakdown; none for more than `CELL_PAIRS` pairs.
 
@@ -115,19 +111,30 @@ def compare_cells(
         return []
     comparisons = list[ModelComparison]()
     for value, of_value in totals.items():
-        groups = of_value.groups(pooled=pooled)
-        for group in groups[-1:] if pooled else groups:
+        groups = of_value.groups()
+        if of_value.pooled:
+            groups = groups[-1:]
+        for group in groups:
             compared = _compare_group(of_value, pairs, group, minimum, value=value)
             comparisons += [comparison for comparison in compared if comparison.clusters]
-    adjusted = iter(benjamini_hochberg([comparison.p for comparison in comparisons if comparison.p is not None]))
-    return [
-        comparison if comparison.p is None else replace(comparison, p_adjusted=next(adjusted))
-        for comparison in comparisons
-    ]
+    return with_adjusted(comparisons, benjamini_hochberg)
+
+
+def with_adjusted(rows: Sequence[Row], adjust: Callable[[Sequence[float]], Sequence[float]]) -> list[Row]:
+    """The rows, dataclasses with p, with `p_adjusted` by a method over all that have p."""
+    tested = [row for row in rows if row.p is not None]
+    adjusted = iter(adjust([row.p for row in tested]))
+    result = []
+    for row in rows:
+        if row.p is None:
+            result.append(row)
+        else:
+            result.append(replace(row, p_adjusted=next(adjusted)))
+    return result
 
 
 def compare_pair(
-    rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, str], minimum: int
+    rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, Any], minimum: int
 ) -> ModelComparison:
     """Compare two sets of totals on the same units, over those in the scope of the rate for both.
 
@@ -137,9 +144,7 @@ def compare_pair(
     shared = first.in_scope & second.in_scope
     if not shared.all():
         first, second = (side.map(lambda values: values[shared]) for side in (first, second))
-        if clusters is None:
-            clusters = None
-        else:
+        if clusters is not None:
             clusters = clusters[shared]
     failures = (first.hits > 0, second.hits > 0)
     if clusters is not None:
@@ -148,7 +153,6 @@ def compare_pair(
             by_cluster = partial(weighted_sums, clusters, count=len(cluster_ids))
             first, second = (side.map(by_cluster) for side in (first, second))
     n = first.total(first.number) + second.total(second.number)
-    fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
     if rate.score:
         difference = score_difference(
             first.hits, first.counted, second.hits, second.counted, limits=rate.score.limits, minimum=minimum
@@ -157,12 +161,11 @@ def compare_pair(
         difference = paired_difference(
             first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True
         )
-    are_independent = 0 < len(failures[0]) == len(first.hits)
-    discordance = None
-    if are_independent and rate.is_proportion:
-        discordance = mcnemar(*failures)
-    return ModelComparison(
-        **fields,
+    comparison = ModelComparison(
+        **labels,
+        rate=rate.name,
+        n=n,
+        clusters=len(first.hits),
         rates=(difference.first, difference.second),
         difference=difference.difference,
         low=difference.low,
@@ -171,10 +174,12 @@ def compare_pair(
         p_adjusted=None,
         odds_ratio=difference.odds_ratio,
         cohens_h=difference.cohens_h,
-        only_first=discordance.only_first if discordance else None,
-        only_second=discordance.only_second if discordance else None,
-        p_samples=discordance.p if discordance else None,
     )
+    are_independent = 0 < len(failures[0]) == len(first.hits)
+    if not are_independent or not rate.is_proportion:
+        return comparison
+    found = mcnemar(*failures)
+    return replace(comparison, only_first=found.only_first, only_second=found.only_second, p_samples=found.p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +198,25 @@ def rankings(
     rate: Rate, rows: Sequence[RateRow], comparisons: Sequence[ModelComparison], *, lower_is_better: bool
 ) -> list[Ranking]:
     """Rank the models on every data set. Models whose rate has no interval are not ranked."""
-    result, sign = list[Ranking](), 1 if lower_is_better else -1
-    for dataset in dict.fromkeys(row.dataset for row in rows):
-        measured = {row.endpoint: row.rates[rate.name] for row in rows if row.dataset == dataset}
-        values = {
-            name: sign * each.value
-            for name, each in measured.items()
-            if each.value is not None and each.interval is not None
-        }
-        pairs = {
-            (each.first, each.second): (sign * each.difference, each.p_adjusted)
-            for each in comparisons
-            if (each.dataset, each.rate) == (dataset, rate.name) and {each.first, each.second} <= values.keys()
-            if each.difference is not None and each.p_adjusted is not None
-        }
-        by_place = sorted(ranks(values, pairs).items(), key=lambda item: (item[1].place, item[0]))
-        result += [Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst) for name, rank in by_place]
+    sign = 1
+    if not lower_is_better:
+        sign = -1
+    values: dict[str, dict[str, float]] = {}
+    for row in rows:
+        of_dataset = values.setdefault(row.dataset, {})
+        measured = row.rates[rate.name]
+        if measured.value is not None and measured.interval is not None:
+            of_dataset[row.endpoint] = sign * measured.value
+    pairs: dict[str, dict[tuple[str, str], tuple[float, float]]] = {dataset: {} for dataset in values}
+    for each in comparisons:
+        if each.rate != rate.name or not {each.first, each.second} <= values.get(each.dataset, {}).keys():
+            continue
+        if each.difference is not None and each.p_adjusted is not None:
+            pairs[each.dataset][each.first, each.second] = (sign * each.difference, each.p_adjusted)
+    result = []
+    for dataset, of_dataset in values.items():
+        found = ranks(of_dataset, pairs[dataset])
+        for name in sorted(found, key=lambda name: (found[name].place, name)):
+            rank = found[name]
+            result.append(Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst))
     return result

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluation.metrics import MeasuredRate, measure
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
-from evaluation.numbers.rules import ANSWERED, COMBINED, JUDGE_FAILURES, JUDGED, KINDS, failure_rule
+from evaluation.numbers.rules import ANSWERED, COMBINED, CONTROL, JUDGE_FAILURES, JUDGED, KINDS, failure_rule
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
 
@@ -37,70 +37,57 @@ class RateRow:
         return next(iter(self.rates.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """How to count a run. `minimum`: clusters below which no interval is given."""
+def rate_rows(
+    totals: Mapping[str, UnitTotals],
+    verdicts: VerdictCounts,
+    protocol: Protocol,
+    minimum: int,
+    value: str = "",
+    label: str = "",
+) -> list[RateRow]:
+    """A row for each model and data set, from the totals of each rate.
 
-    protocol: Protocol
-    pooled: bool
-    minimum: int
-
-    def rows(
-        self, totals: Mapping[str, UnitTotals], verdicts: VerdictCounts, value: str = "", label: str = ""
-    ) -> list[RateRow]:
-        """A row for each model and data set, from the totals of each rate.
-
-        `value`: of a breakdown; these have no rates of control samples, which have no traps.
-        """
-        rates: dict[tuple[str, str], dict[str, MeasuredRate]] = {}
-        names: list[str] = []
-        for rate_name, of_rate in totals.items():
-            if value and of_rate.rate.arm == "control":
-                continue
-            better = "high"
-            if self.protocol.is_lower_better(of_rate.rate):
-                better = "low"
-            groups = of_rate.groups(pooled=self.pooled)
-            names = [group.name for group in groups]
+    `minimum`: clusters below which no interval is given. `value`: of a breakdown; these have no
+    rates of control samples, which have no traps.
+    """
+    rates: dict[tuple[str, str], dict[str, MeasuredRate]] = {}
+    for rate_name, of_rate in totals.items():
+        if value and of_rate.rate.arm == CONTROL:
+            continue
+        better = "high"
+        if protocol.is_lower_better(of_rate.rate):
+            better = "low"
+        groups = of_rate.groups()
+        for model in of_rate.models:
             for group in groups:
-                for model in of_rate.models:
-                    by_cluster = of_rate.by_cluster(model, group)
-                    measured = measure(
-                        of_rate.rate, by_cluster, minimum=self.minimum, better=better, with_bounds=not value
-                    )
-                    rates.setdefault((model, group.name), {})[rate_name] = measured
-        if self.pooled:
-            self._mark_partial(rates)
-        models = dict.fromkeys(model for model, _name in rates)
-        return [
-            RateRow(model, name, value, label, verdicts.get((model, name), Counter()), rates[model, name])
-            for model in models
-            for name in names
-        ]
-
-    def _mark_partial(self, rates: Mapping[tuple[str, str], dict[str, MeasuredRate]]) -> None:
-        """Mark the pooled rates of which a data set was asked and has no verdict."""
-        for (model, name), by_rate in rates.items():
-            if name != COMBINED:
-                continue
-            parts = [of_part for (other, part), of_part in rates.items() if other == model and part != COMBINED]
-            for rate_name, rate in by_rate.items():
-                by_rate[rate_name] = rate.pooling(part[rate_name] for part in parts)
+                sums = of_rate.by_cluster(model, group)
+                measured = measure(of_rate.rate, sums, minimum=minimum, better=better, with_bounds=not value)
+                rates.setdefault((model, group.name), {})[rate_name] = measured
+    _mark_partial(rates)
+    rows = []
+    for (model, name), by_rate in rates.items():
+        rows.append(RateRow(model, name, value, label, verdicts.get((model, name), Counter()), by_rate))
+    return rows
 
 
-def verdict_counts(frame: Frame, facet: str = "", *, pooled: bool) -> dict[str, VerdictCounts]:
-    """Value of the facet ('' without one) -> the counts of verdicts, without control samples."""
-    rows = frame.rows.filter(~pl.col("is_control")).select("rubric", "model", "dataset", "verdict")
-    if facet:
-        rows = rows.join(frame.facet(facet), on="rubric")
-    else:
-        rows = rows.with_columns(pl.lit("").alias("value"))
-    counts: dict[str, dict[tuple[str, str], Counter[str]]] = {}
+def _mark_partial(rates: Mapping[tuple[str, str], dict[str, MeasuredRate]]) -> None:
+    """Mark the pooled rates of which a data set was asked and has no verdict."""
+    for (model, name), by_rate in rates.items():
+        if name != COMBINED:
+            continue
+        parts = [of_part for (other, part), of_part in rates.items() if other == model and part != COMBINED]
+        for rate_name, rate in by_rate.items():
+            by_rate[rate_name] = rate.pooling(part[rate_name] for part in parts)
+
+
+def verdict_counts(frame: Frame, rows: pl.DataFrame) -> dict[str, VerdictCounts]:
+    """Value of a facet -> the counts of verdicts. `rows`: from `Frame.by_value`."""
+    counts: dict[str, dict[tuple[str, str], Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     by_verdict = rows.group_by("value", "model", "dataset", "verdict").agg(pl.len())
     for value, model, dataset, verdict, n in by_verdict.iter_rows():
-        of_value = counts.setdefault(value, {})
-        for name in (dataset, COMBINED) if pooled else (dataset,):
-            of_value.setdefault((model, name), Counter())[verdict] += n
+        counts[value][model, dataset][verdict] += n
+        if frame.pooled:
+            counts[value][model, COMBINED][verdict] += n
     return dict(counts.items())
 
 
@@ -124,14 +111,10 @@ class OutcomeCount:
 
 def endings(frame: Frame, rules: Mapping[str, str]) -> list[OutcomeCount]:
     """The endings that occurred, by model, data set and kind."""
-    responses = {
-        (model, dataset, outcome): n
-        for model, dataset, outcome, n in frame.responses.group_by("model", "dataset", "outcome")
-        .agg(pl.col("n").sum())
-        .iter_rows()
-    }
+    by_outcome = frame.responses.group_by("model", "dataset", "outcome").agg(pl.col("n").sum())
+    responses = {tuple(key): n for *key, n in by_outcome.iter_rows()}
     by_kind = frame.rows.group_by("model", "dataset", "why").agg(pl.len(), pl.col("counts").sum())
-    criteria = {(model, dataset, why): (n, counted) for model, dataset, why, n, counted in by_kind.iter_rows()}
+    criteria = {tuple(key): (n, counted) for *key, n, counted in by_kind.iter_rows()}
     rows = []
     for model in frame.models:
         for dataset in frame.datasets:

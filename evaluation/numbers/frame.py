@@ -24,11 +24,9 @@ the run could have had judged:
 
 Every number is a group-by or a join on these rows. A denominator is of the rows with `~withdrawn`
 (`Frame.current`); of them, those without `counts` are what a rate calls excluded. Facets are a
-table of their own (`Frame.members`), joined by rubric, as a rubric may have several values:
+table of their own (`Frame.members`), as a rubric may have several values, or none:
 
-    frame.current.rows.join(frame.facet("trap"), on="rubric").group_by("value", "model").agg(
-        pl.col("counts").sum(), pl.len()
-    )
+    frame.current.by_value("trap").group_by("value", "model").agg(pl.col("counts").sum(), pl.len())
 
 `totals.unit_totals` gives the sums of a rate by model and unit, on which intervals, comparisons and
 changes are computed; `coverage` says what is missing.
@@ -56,6 +54,7 @@ from evaluation.numbers.rules import (
     UNJUDGED,
     Counted,
     CriterionState,
+    can_pool,
     counted,
 )
 
@@ -63,6 +62,7 @@ Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+ENDINGS = ("", *OUTCOMES)  # of responses; '': it has not ended, or there is none
 SAMPLE, RECORD = "sample", "record"  # units of clusters, beside those that a source format names
 
 
@@ -88,6 +88,7 @@ class Tables:
         variants_of: key of a rubric -> the variants whose answers are judged on it; others: all.
         repeats: answers to each question.
         cluster_unit: what the clusters are: SAMPLE, RECORD, or a unit that a source format names.
+        pooled: whether the benchmark pools data sets.
     """
 
     samples: pl.DataFrame
@@ -99,6 +100,7 @@ class Tables:
     variants_of: Mapping[str, Sequence[str]]
     repeats: int
     cluster_unit: str
+    pooled: bool
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Frame:
         members: facet, value, rubric.
         responses: model, dataset, outcome, failed, and how many (`n`), without withdrawn samples.
         verdicts: the words of `verdict`, UNJUDGED first.
+        pooled: whether numbers are also of all data sets together, as one named COMBINED.
     """
 
     models: tuple[str, ...]
@@ -120,7 +123,8 @@ class Frame:
     units: pl.DataFrame
     members: pl.DataFrame
     responses: pl.DataFrame
-    cluster_unit: str = SAMPLE
+    cluster_unit: str
+    pooled: bool
 
     @cached_property
     def current(self) -> Frame:
@@ -150,6 +154,16 @@ class Frame:
     def facet(self, name: str) -> pl.DataFrame:
         """The values of a facet (`value`), by rubric."""
         return self.members.filter(pl.col("facet") == name).select("rubric", "value")
+
+    def by_value(self, facet: str = "") -> pl.DataFrame:
+        """The rows without control samples, each once for every value (`value`) of a facet that its
+        rubric has; without a facet, of the value ''.
+        """
+        of_traps = self.rows.filter(~pl.col("is_control"))
+        columns = ("rubric", "model", "dataset", "unit", "cluster", "verdict", "^score/.*$")
+        if facet:
+            return of_traps.select(*columns).join(self.facet(facet), on="rubric")
+        return of_traps.select(*columns, pl.lit("").alias("value"))
 
     def rubrics_by_value(self, name: str) -> Mapping[str, Ints]:
         """Value of a facet -> the ids of the rubrics that have it."""
@@ -227,56 +241,57 @@ def build_frame(
     models: Sequence[str], datasets: Sequence[DataSetKey], rules: Mapping[str, str], tables: Tables
 ) -> Frame:
     """The frame of a run. `rules`: how each outcome and failure of the judge counts."""
-    names = {"model": pl.Enum(models), "dataset": pl.Enum([data.name for data in datasets])}
-    units = _units(datasets, tables.samples, names["dataset"])
-    answers = _answers(models, units, tables, names["model"])
-    criteria = units.select("unit", "sample", "variant").join(tables.rubrics, on="sample")
-    rows = answers.join(criteria.select("unit", "rubric", "key", "variant"), on="unit", maintain_order="left").join(
-        tables.judgments, on=["response", "rubric"], how="left", maintain_order="left"
-    )
-    for key, variants in tables.variants_of.items():
-        is_judged = pl.col("variant").is_in(list(variants)) | pl.col("status").is_not_null()
-        rows = rows.filter((pl.col("key") != key) | is_judged)
-    rows = _with_voids(rows.drop("key", "variant"), tables.voids)
-    rows = _with_units(_counted(rows, rules), units)
-    found = tables.responses.join(
-        units.filter(~pl.col("withdrawn")).select("sample", "variant", "dataset"), on=["sample", "variant"]
-    )
-    verdicts = tuple(words_of(rows["verdict"]))
+    units = _units(datasets, tables.samples)
+    rows = _answers(models, units, tables).join(_criteria(units, tables), on="unit", maintain_order="left")
+    said = tables.judgments.with_columns(pl.col("said", "status", "error").cast(pl.Categorical))
+    rows = rows.join(said, on=["response", "rubric"], how="left", maintain_order="left")
+    if tables.variants_of:
+        rows = rows.filter(pl.col("is_asked") | pl.col("status").is_not_null())
+    rows = _counted(_with_voids(rows.drop("is_asked"), tables.voids), rules)
+    rows = _with_units(rows, units)
+    current = units.filter(~pl.col("withdrawn")).select("sample", "variant", "dataset")
+    responses = tables.responses.join(current, on=["sample", "variant"])
     return Frame(
         models=tuple(models),
         datasets=tuple(data.name for data in datasets),
-        verdicts=verdicts,
+        verdicts=tuple(words_of(rows["verdict"])),
         rows=rows,
         units=units.drop("task", "variant").filter(pl.col("unit").is_in(rows["unit"].unique().implode())),
-        members=tables.members,
-        responses=found.group_by("model", "dataset", "outcome", "failed").agg(pl.len().alias("n")),
+        members=tables.members.with_columns(pl.col("facet", "value").cast(pl.Categorical)),
+        responses=responses.group_by("model", "dataset", "outcome", "failed").agg(pl.len().alias("n")),
         cluster_unit=tables.cluster_unit,
+        pooled=tables.pooled and can_pool(data.task for data in datasets),
     )
 
 
-def _units(datasets: Sequence[DataSetKey], samples: pl.DataFrame, names: Any) -> pl.DataFrame:
+def _units(datasets: Sequence[DataSetKey], samples: pl.DataFrame) -> pl.DataFrame:
     """The samples in each data set, numbered in the order of sample and data set."""
-    columns = {position: [data[position] for data in datasets] for position in range(3)}
-    asked = pl.DataFrame(
-        {"dataset": columns[0], "task": columns[1], "variant": columns[2]},
-        schema={"dataset": names, "task": pl.String, "variant": pl.String},
-    )
+    names = pl.Enum([data.name for data in datasets])
+    asked = pl.DataFrame(datasets, schema={"dataset": names, "task": pl.String, "variant": pl.String}, orient="row")
     units = samples.join(asked, on="task").sort("sample", "dataset")
     return units.with_row_index("unit")
 
 
-def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables, names: Any) -> pl.DataFrame:
+def _criteria(units: pl.DataFrame, tables: Tables) -> pl.DataFrame:
+    """The criteria of each unit: unit, rubric; `is_asked`: whether its variant is judged on it."""
+    criteria = units.select("unit", "sample", "variant").join(tables.rubrics, on="sample")
+    is_asked = pl.lit(True)
+    for key, variants in tables.variants_of.items():
+        is_asked &= (pl.col("key") != key) | pl.col("variant").is_in(list(variants))
+    return criteria.select("unit", "rubric", is_asked.alias("is_asked"))
+
+
+def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Each answer that could be there: model, unit, repeat, with the response if there is one.
 
     A further answer to a question, beyond `Tables.repeats`, is expected of all questions if it is
     there for one in ten; so that a single row of a study cannot ask for a million others.
     """
-    found = tables.responses.with_columns(pl.col("model").cast(names))
+    names = pl.Enum(models)
+    found = tables.responses.with_columns(pl.col("model").cast(names), pl.col("outcome").cast(pl.Enum(ENDINGS)))
     found = found.join(units.select("unit", "sample", "variant"), on=["sample", "variant"])
-    asked = pl.DataFrame({"model": list(models)}, schema={"model": names}).join(
-        pl.DataFrame({"repeat": range(tables.repeats)}, schema={"repeat": pl.Int64}), how="cross"
-    )
+    repeats = pl.DataFrame({"repeat": range(tables.repeats)}, schema={"repeat": pl.Int64})
+    asked = pl.DataFrame({"model": models}, schema={"model": names}).join(repeats, how="cross")
     further = found.group_by("model", "repeat").len().filter(pl.col("len") * 10 >= units.height)
     asked = pl.concat([asked, further.select("model", "repeat")]).unique()
     possible = asked.join(units.select("unit"), how="cross")
@@ -295,14 +310,14 @@ def _with_units(rows: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `void`: why the verdict is void, '' if it is not."""
+    """The rows with `void`: why the verdict is void, null if it is not."""
     if voids.is_empty():
-        return rows.with_columns(pl.lit("").alias("void"))
+        return rows.with_columns(pl.lit(None, dtype=pl.String).alias("void"))
     of_answers = voids.filter(pl.col("rubric").is_null()).select("response", "void").unique("response")
     of_criteria = voids.filter(pl.col("rubric").is_not_null()).unique(["response", "rubric"])
-    rows = rows.join(of_answers, on="response", how="left")
-    rows = rows.join(of_criteria.rename({"void": "own"}), on=["response", "rubric"], how="left")
-    return rows.with_columns(pl.coalesce("own", "void").fill_null("").alias("void")).drop("own")
+    rows = rows.join(of_answers, on="response", how="left", maintain_order="left")
+    rows = rows.join(of_criteria.rename({"void": "own"}), on=["response", "rubric"], how="left", maintain_order="left")
+    return rows.with_columns(pl.coalesce("own", "void").alias("void")).drop("own")
 
 
 STATE = ("outcome", "said", "status", "error", "void")  # of `CriterionState`, and its columns
@@ -310,21 +325,22 @@ STATE = ("outcome", "said", "status", "error", "void")  # of `CriterionState`, a
 
 def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
     """The rows with what each counts as: there are few states, so each is decided once."""
-    rows = rows.with_columns(pl.col("outcome", "said", "status", "error").fill_null(""))
-    rows = rows.with_columns(pl.col("response").is_null().alias("is_missing"))
-    states = rows.select(*STATE, "is_missing").unique()
+    states = rows.select(*STATE, pl.col("response").is_null().alias("is_missing")).unique()
     decided = []
     for *state, is_missing in states.iter_rows():
-        decided.append(Counted(UNJUDGED, MISSING, False) if is_missing else counted(rules, CriterionState(*state)))
-    words = list(dict.fromkeys([UNJUDGED, *sorted({each.verdict for each in decided})]))
-    said = list(dict.fromkeys(["", *sorted(states["said"].unique())]))
-    columns = {
-        "verdict": pl.Series([each.verdict for each in decided], dtype=pl.Enum(words)),
-        "why": pl.Series([each.why for each in decided], dtype=pl.Enum(KINDS)),
-        "settled": pl.Series([each.settled for each in decided], dtype=pl.Boolean),
-    }
-    rows = rows.join(states.with_columns(**columns), on=[*STATE, "is_missing"], how="left", maintain_order="left")
-    return rows.with_columns(
-        pl.col("said").cast(pl.Enum(said)),
-        pl.col("outcome").cast(pl.Enum(["", *OUTCOMES])),
-    ).drop("status", "error", "void", "is_missing")
+        if is_missing:
+            decided.append(Counted(UNJUDGED, MISSING, False))
+        else:
+            decided.append(counted(rules, CriterionState(*(word or "" for word in state))))
+    verdicts = {each.verdict for each in decided} - {UNJUDGED}
+    said = set(states["said"].drop_nulls().cast(pl.String)) - {""}
+    states = states.with_columns(
+        pl.Series("verdict", [each.verdict for each in decided], pl.Enum([UNJUDGED, *sorted(verdicts)])),
+        pl.Series("why", [each.why for each in decided], pl.Enum(KINDS)),
+        pl.Series("settled", [each.settled for each in decided], pl.Boolean),
+    )
+    rows = rows.with_columns(pl.col("response").is_null().alias("is_missing"))
+    rows = rows.join(states, on=[*STATE, "is_missing"], how="left", maintain_order="left", nulls_equal=True)
+    return rows.drop("status", "error", "void", "is_missing").with_columns(
+        pl.col("said").fill_null("").cast(pl.Enum(["", *sorted(said)])), pl.col("outcome").fill_null("")
+    )

@@ -9,7 +9,7 @@ and the interval is a little too wide.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from evaluation.metrics import MeasuredRate, measure
+from evaluation.metrics import measure
 from evaluation.numbers.totals import UnitTotals
 from evaluation.statistics.comparisons import independent_difference
 
@@ -34,25 +34,29 @@ class HeldOutGap:
     held_out_clusters: int
 
 
-def held_out_gaps(all_totals: Iterable[UnitTotals], *, pooled: bool, minimum: int) -> Iterator[HeldOutGap]:
+def held_out_gaps(all_totals: Iterable[UnitTotals], minimum: int) -> Iterator[HeldOutGap]:
     """The gaps of all models that have verdicts on both parts, by rate and data set."""
     for totals in all_totals:
         held_out = totals.units.is_held_out
         if not held_out.any() or held_out.all():
             continue
-        public_groups, private_groups = (totals.groups(pooled=pooled, where=where) for where in (~held_out, held_out))
-        for public, private in zip(public_groups, private_groups, strict=True):
+        for public, private in zip(totals.groups(~held_out), totals.groups(held_out), strict=True):
             for model in totals.models:
-                one, other = (
-                    measure(totals.rate, totals.by_cluster(model, group), minimum=minimum, with_bounds=False)
-                    for group in (public, private)
+                one = measure(totals.rate, totals.by_cluster(model, public), minimum=minimum, with_bounds=False)
+                other = measure(totals.rate, totals.by_cluster(model, private), minimum=minimum, with_bounds=False)
+                if one.value is None or other.value is None:
+                    continue
+                limits = independent_difference((one.value, one.interval), (other.value, other.interval))
+                low, high = limits or (None, None)
+                yield HeldOutGap(
+                    dataset=public.name,
+                    rate=totals.rate.name,
+                    endpoint=model,
+                    public=one.value,
+                    held_out=other.value,
+                    difference=one.value - other.value,
+                    low=low,
+                    high=high,
+                    public_clusters=one.clusters,
+                    held_out_clusters=other.clusters,
                 )
-                if one.value is not None and other.value is not None:
-                    yield _gap((public.name, totals.rate.name, model), one, one.value, other, other.value)
-
-
-def _gap(
-    key: tuple[str, str, str], one: MeasuredRate, public: float, other: MeasuredRate, held_out: float
-) -> HeldOutGap:
-    low, high = independent_difference((public, one.interval), (held_out, other.interval)) or (None, None)
-    return HeldOutGap(*key, public, held_out, public - held_out, low, high, one.clusters, other.clusters)

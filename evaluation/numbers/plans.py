@@ -1,6 +1,6 @@
 """The analysis plan of a run: what its report will answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,10 @@ class Plan:
     preset: str = ""
     dataset: str = ""
     thresholds: Mapping[str, float] = field(default_factory=lambda: dict(THRESHOLDS))
+
+    def pairs_of(self, models: Sequence[str]) -> list[Pair]:
+        """The planned pairs of these models."""
+        return [pair for pair in self.comparisons if set(pair) <= set(models)]
 
     def role(self, metric: str, dataset: str) -> str:
         """What a comparison by this rate on this data set is to the plan: one of `ROLES`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.comparing import ModelComparison, compare_pair
-from evaluation.numbers.counting import Counting
+from evaluation.numbers.counting import rate_rows
 from evaluation.numbers.frame import DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import ERROR, Plan
@@ -99,10 +99,9 @@ def policy_scores(frame: Frame, fixed: Frame, protocol: Protocol, plan: Plan, ra
     `frame`: of the models; `fixed`: of the fixed texts, of the same data sets.
     """
     of_models, of_fixed = unit_totals(frame, [rate])[rate.name], unit_totals(fixed, [rate])[rate.name]
-    pooled = protocol.pools(fixed.datasets)
     lower = protocol.is_lower_better(rate)
     compared: list[ModelComparison] = []
-    for group in _compared_groups(of_fixed.groups(pooled=pooled), plan):
+    for group in _compared_groups(of_fixed.groups(), plan):
         keys, clusters = of_fixed.keys[group.units], of_fixed.units.cluster[group.units]
         for policy in of_fixed.models:
             own = of_fixed.of(policy, group.units)
@@ -116,7 +115,7 @@ def policy_scores(frame: Frame, fixed: Frame, protocol: Protocol, plan: Plan, ra
         if p < plan.thresholds[ERROR] and _lead(each, lower=lower) > 0:
             beats.setdefault((each.first, each.dataset), []).append(each.second)
     scores = []
-    for row in Counting(protocol, pooled, plan.minimum).rows({rate.name: of_fixed}, {}):
+    for row in rate_rows({rate.name: of_fixed}, {}, protocol, plan.minimum):
         won = tuple(beats.get((row.endpoint, row.dataset), ()))
         scores.append(PolicyScore(row.endpoint, row.dataset, row.rates[rate.name], won))
     closest = max(measured, key=lambda each: _lead(each, lower=lower), default=None)

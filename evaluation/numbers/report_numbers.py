@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from evaluation.numbers import changes, comparing, counting, scoring
+from evaluation.numbers import changes, comparing, counting
 from evaluation.numbers.changes import Bottleneck, Change
 from evaluation.numbers.comparing import ModelComparison, Ranking
-from evaluation.numbers.counting import Counting, OutcomeCount, RateRow
+from evaluation.numbers.counting import OutcomeCount, RateRow
 from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.frame import SAMPLE, Frame, counts_against
 from evaluation.numbers.held_out import HeldOutGap, held_out_gaps
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import gettext_noop as _
-from evaluation.numbers.rules import POLARITY, RUBRIC
-from evaluation.numbers.scoring import ScoreRow
+from evaluation.numbers.rules import POLARITY, RUBRIC, TRAP
+from evaluation.numbers.scoring import ScoreRow, score_rows
 from evaluation.numbers.totals import UnitTotals, facet_totals, has_data, judged_by_all, unit_totals
 from evaluation.protocol import FacetView, Protocol, Rate
 
@@ -98,104 +99,111 @@ def count(
     `labels`: of the values of breakdowns. `unranked`: models that are not ranked.
     """
     whole = frame.current
-    pooled = protocol.pools(whole.datasets)
     counted = whole
     if options.common:
         counted = whole.only(judged_by_all(whole))
     rates = tuple(_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate))
     views = _views(protocol, whole)
-    counter = Counting(protocol, pooled, plan.minimum)
+    rows, minimum = counted.by_value(), plan.minimum
     totals = unit_totals(counted, rates)
-    overall = counter.rows(totals, counting.verdict_counts(counted, pooled=pooled).get("", {}))
-    compared = _comparisons(totals, plan, options, pooled=pooled)
-    facets, cells, without, score_facets = {}, {}, {}, {}
-    for view in views:
-        breakdown = _breakdown(counted, rates, view, labels, plan, counter)
-        facets[view.name], cells[view.name] = breakdown
-        without[view.name] = _without(counted, view)
-        of_view = {row.value: row.label for row in breakdown[0]}
-        if protocol.scores:
-            score_facets[view.name] = scoring.score_rows(
-                counted, protocol.scores, view.name, labels=of_view, pooled=pooled, minimum=plan.minimum
-            )
+    verdicts = counting.verdict_counts(counted, rows).get("", {})
+    overall = counting.rate_rows(totals, verdicts, protocol, minimum)
+    compared = _comparisons(totals, plan, options)
+    breakdowns = {view.name: _breakdown(counted, rates, view, labels, protocol, plan) for view in views}
     covered = coverage(whole)
     complete = {of_model.endpoint for of_model in covered if of_model.complete}
     ranked = [row for row in overall if row.endpoint in complete and row.endpoint not in unranked]
-    all_changes = changes.changes(totals, protocol, minimum=plan.minimum)
+    all_changes = changes.changes(totals, protocol, minimum)
     return ReportNumbers(
         rates=rates,
         views=views,
         overall=tuple(overall),
-        facets=facets,
-        without=without,
+        facets={name: each.rows for name, each in breakdowns.items()},
+        without={name: each.without for name, each in breakdowns.items()},
         endings=tuple(counting.endings(counted, plan.outcomes)),
         comparisons=tuple(compared),
-        cells=cells,
+        cells={name: each.comparisons for name, each in breakdowns.items()},
         rankings=tuple(_rankings(rates, protocol, ranked, compared)),
         failed=_failed(whole),
         samples=(counted.rows["unit"].n_unique(), len(whole.units)),
         judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
         changes=tuple(all_changes),
-        bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum=plan.minimum)),
-        held_out=tuple(held_out_gaps(totals.values(), pooled=pooled, minimum=plan.minimum)),
-        scores=scoring.score_rows(counted, protocol.scores, labels={"": ""}, pooled=pooled, minimum=plan.minimum),
-        score_facets=score_facets,
+        bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum)),
+        held_out=tuple(held_out_gaps(totals.values(), minimum)),
+        scores=score_rows(counted, rows, protocol.scores, {"": ""}, minimum),
+        score_facets={name: each.scores for name, each in breakdowns.items() if protocol.scores},
         coverage=covered,
         cluster_unit=whole.cluster_unit,
         withdrawn=frame.withdrawn,
-        with_withdrawn=_with_withdrawn(frame, rates, counter),
+        with_withdrawn=_with_withdrawn(frame, rates, protocol, minimum),
     )
 
 
-def _with_withdrawn(frame: Frame, rates: Sequence[Rate], counter: Counting) -> tuple[RateRow, ...]:
+def _with_withdrawn(frame: Frame, rates: Sequence[Rate], protocol: Protocol, minimum: int) -> tuple[RateRow, ...]:
     """The rows over all criteria, of withdrawn samples too."""
     if not frame.withdrawn:
         return ()
-    verdicts = counting.verdict_counts(frame, pooled=counter.pooled).get("", {})
-    return tuple(counter.rows(unit_totals(frame, rates), verdicts))
+    verdicts = counting.verdict_counts(frame, frame.by_value()).get("", {})
+    return tuple(counting.rate_rows(unit_totals(frame, rates), verdicts, protocol, minimum))
 
 
-def _comparisons(
-    totals: Mapping[str, UnitTotals], plan: Plan, options: Options, *, pooled: bool
-) -> list[ModelComparison]:
+def _comparisons(totals: Mapping[str, UnitTotals], plan: Plan, options: Options) -> list[ModelComparison]:
     """The planned pairs by every rate."""
     plan = replace(plan, frozen=plan.frozen and not options.common)
     compared = []
     for of_rate in totals.values():
-        pairs = [pair for pair in plan.comparisons if set(pair) <= set(of_rate.models)]
-        compared += comparing.compare(of_rate, pairs, pooled=pooled, minimum=plan.minimum, role=plan.role)
+        pairs = plan.pairs_of(of_rate.models)
+        compared += comparing.compare(of_rate, pairs, minimum=plan.minimum, role=plan.role)
     return compared
 
 
+class _Breakdown(NamedTuple):
+    """The numbers by value of a breakdown; `without`: the rows whose rubric has no value."""
+
+    rows: tuple[RateRow, ...]
+    comparisons: tuple[ModelComparison, ...]
+    scores: tuple[ScoreRow, ...]
+    without: int
+
+
 def _breakdown(
-    frame: Frame, rates: Sequence[Rate], view: FacetView, labels: Mapping[str, str], plan: Plan, counter: Counting
-) -> tuple[tuple[RateRow, ...], tuple[ModelComparison, ...]]:
-    """The rates and the comparisons by value of a breakdown, in the order of the report."""
-    verdicts = counting.verdict_counts(frame, view.name, pooled=counter.pooled)
-    of_trap = [rate for rate in rates if rate.arm == "trap"]
-    primary = next((rate for rate in rates if rate.name == plan.metric), rates[0])
-    shown = next((rate for rate in rates if rate.name == view.rate), primary)
-    if shown.arm != "trap":
-        shown = rates[0]
-    names = labels
-    if view.values:
-        names = dict(view.values)
-    totals = dict(facet_totals(frame, of_trap, view.name))
-    order = sorted(totals)
-    if view.values:
-        order.sort(key=lambda value: list(names).index(value) if value in names else len(names))
+    frame: Frame, rates: Sequence[Rate], view: FacetView, labels: Mapping[str, str], protocol: Protocol, plan: Plan
+) -> _Breakdown:
+    """The numbers by value of a breakdown, in the order of the report."""
+    by_value = frame.by_value(view.name)
+    verdicts = counting.verdict_counts(frame, by_value)
+    of_trap = [rate for rate in rates if rate.arm == TRAP]
+    totals = dict(facet_totals(frame, of_trap, by_value))
+    names = dict(view.values) or labels
+    shown_labels = {value: names.get(value, value) for value in _in_order(totals, view)}
     rows: list[RateRow] = []
-    for value in order:
-        rows += counter.rows(totals[value], verdicts[value], value, names.get(value, value))
-    compared = {value: totals[value][shown.name] for value in order}
-    pairs = [pair for pair in plan.comparisons if set(pair) <= set(frame.models)]
-    return tuple(rows), tuple(comparing.compare_cells(compared, pairs, pooled=counter.pooled, minimum=counter.minimum))
-
-
-def _without(frame: Frame, view: FacetView) -> int:
-    """How many rows, without control samples, are on rubrics that have no value of a breakdown."""
+    for value, label in shown_labels.items():
+        rows += counting.rate_rows(totals[value], verdicts[value], protocol, plan.minimum, value, label)
+    shown = _shown_rate(rates, view, plan)
+    compared = {value: totals[value][shown.name] for value in shown_labels}
     has_value = pl.col("rubric").is_in(frame.facet(view.name)["rubric"].unique().implode())
-    return frame.rows.filter(~pl.col("is_control") & ~has_value).height
+    return _Breakdown(
+        tuple(rows),
+        tuple(comparing.compare_cells(compared, plan.pairs_of(frame.models), minimum=plan.minimum)),
+        score_rows(frame, by_value, protocol.scores, shown_labels, plan.minimum),
+        frame.rows.filter(~pl.col("is_control") & ~has_value).height,
+    )
+
+
+def _in_order(values: Iterable[str], view: FacetView) -> list[str]:
+    """Values of a breakdown: those that it names first, in its order, then the others by name."""
+    named = [value for value, _label in view.values]
+    known = sorted(values)
+    return [value for value in named if value in known] + [value for value in known if value not in named]
+
+
+def _shown_rate(rates: Sequence[Rate], view: FacetView, plan: Plan) -> Rate:
+    """The rate that a breakdown compares: its own or the plan's; the first for one of controls."""
+    by_name = {rate.name: rate for rate in rates}
+    shown = by_name.get(view.rate) or by_name.get(plan.metric)
+    if shown is None or shown.arm != TRAP:
+        return rates[0]
+    return shown
 
 
 def _rankings(

@@ -1,6 +1,6 @@
 """What a verdict counts as: the words for outcomes and failures, and a plan's rules for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from evaluation.panel import NO_MAJORITY
@@ -40,6 +40,15 @@ NOT_JUDGED = "NotJudged"  # counts by the outcome of its response alone
 NO_ANSWER = "NoEarlierAnswer"  # the error of a question that was not asked
 
 ENDED = ("done", "failed")  # statuses of judgments that nobody works on any more
+
+
+def can_pool(tasks: Iterable[str]) -> bool:
+    """Whether there are several data sets, of these tasks, to pool.
+
+    Never two variants of one task: each of its samples would count twice.
+    """
+    names = list(tasks)
+    return len(names) > 1 and len(set(names)) == len(names)
 
 
 class CriterionState(NamedTuple):

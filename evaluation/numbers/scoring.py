@@ -107,33 +107,21 @@ def with_scores(frame: Frame, rules: Sequence[ScoreRule], scores: pl.DataFrame) 
 
 
 def score_rows(
-    frame: Frame,
-    rules: Sequence[ScoreRule],
-    facet: str = "",
-    *,
-    labels: Mapping[str, str],
-    pooled: bool,
-    minimum: int,
+    frame: Frame, rows: pl.DataFrame, rules: Sequence[ScoreRule], labels: Mapping[str, str], minimum: int
 ) -> tuple[ScoreRow, ...]:
-    """A row for each value of the facet, model and data set that has judged responses.
+    """A row for each value of a facet, model and data set that has judged responses.
 
-    `labels`: of the values, in their order; without a facet, of the value ''.
+    `rows`: from `Frame.by_value`. `labels`: of the values, in their order.
     """
     if not rules:
         return ()
-    names = [f"score/{rule.name}" for rule in rules]
-    rows = frame.rows.filter((pl.col("verdict") != UNJUDGED) & ~pl.col("is_control"))
-    rows = rows.select("rubric", "model", "dataset", "cluster", *names)
-    if facet:
-        rows = rows.join(frame.facet(facet), on="rubric")
-    else:
-        rows = rows.with_columns(pl.lit("").alias("value"))
-    cells = rows.partition_by("value", "model", "dataset", as_dict=True)
+    judged = rows.filter(pl.col("verdict") != UNJUDGED)
+    cells = judged.partition_by("value", "model", "dataset", as_dict=True)
     result = []
     for value, label in labels.items():
         for model in frame.models:
             parts = {name: cells[value, model, name] for name in frame.datasets if (value, model, name) in cells}
-            if pooled and parts:
+            if frame.pooled and parts:
                 parts[COMBINED] = pl.concat(parts.values())
             for name, of_cell in parts.items():
                 scores = {rule.name: _measure(of_cell, rule, minimum) for rule in rules}

@@ -53,6 +53,7 @@ class UnitTotals:
     rate: Rate
     models: tuple[str, ...]
     datasets: tuple[str, ...]
+    pooled: bool
     units: Units
     totals: Totals
 
@@ -93,22 +94,27 @@ class UnitTotals:
         of_arm: Flags = self.units.is_control == (self.rate.arm == CONTROL)
         return of_arm
 
-    def groups(self, *, pooled: bool, where: Flags | None = None) -> tuple[UnitGroup, ...]:
+    def groups(self, where: Flags | None = None) -> tuple[UnitGroup, ...]:
         """Each data set, and all pooled: their units of the rate's arm. `where`: only these."""
-        if where is None:
-            chosen = self.in_arm
-        else:
-            chosen = self.in_arm & where
-        selections = [(name, chosen & (self.units.dataset == place)) for place, name in enumerate(self.datasets)]
-        if pooled:
-            selections.append((COMBINED, chosen))
+        chosen = self.in_arm
+        if where is not None:
+            chosen = chosen & where
         groups = []
-        for name, is_chosen in selections:
-            units = slice(None) if is_chosen.all() else np.flatnonzero(is_chosen)
-            cluster_ids, clusters = np.unique(self.units.cluster[units], return_inverse=True)
-            are_single = len(cluster_ids) == len(clusters)
-            groups.append(UnitGroup(name, units, None if are_single else clusters, len(cluster_ids)))
+        for place, name in enumerate(self.datasets):
+            groups.append(self._group(name, chosen & (self.units.dataset == place)))
+        if self.pooled:
+            groups.append(self._group(COMBINED, chosen))
         return tuple(groups)
+
+    def _group(self, name: str, chosen: Flags) -> UnitGroup:
+        units: Ints | slice = slice(None)
+        if not chosen.all():
+            units = np.flatnonzero(chosen)
+        cluster_ids, clusters = np.unique(self.units.cluster[units], return_inverse=True)
+        count = len(cluster_ids)
+        if count == len(clusters):
+            return UnitGroup(name, units, None, count)
+        return UnitGroup(name, units, clusters, count)
 
 
 def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
@@ -124,10 +130,12 @@ def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     return _totals_of(frame, frame.rows, frame.units, rates)
 
 
-def facet_totals(frame: Frame, rates: Sequence[Rate], facet: str) -> Iterator[tuple[str, dict[str, UnitTotals]]]:
-    """The totals by value of a facet, over the criteria that have it; without control samples."""
-    rows = frame.rows.filter(~pl.col("is_control")).select("rubric", "model", "unit", "verdict")
-    by_value = rows.join(frame.facet(facet), on="rubric").partition_by("value", as_dict=True, include_key=False)
+def facet_totals(
+    frame: Frame, rates: Sequence[Rate], rows: pl.DataFrame
+) -> Iterator[tuple[str, dict[str, UnitTotals]]]:
+    """The totals by value of a facet, in the order of the values. `rows`: from `Frame.by_value`."""
+    rows = rows.select("value", "rubric", "model", "unit", "verdict")
+    by_value = rows.partition_by("value", as_dict=True, include_key=False)
     for (value,), of_value in sorted(by_value.items()):
         units = frame.units.filter(pl.col("unit").is_in(of_value["unit"].unique().implode()))
         yield str(value), _totals_of(frame, of_value, units, rates)
@@ -146,7 +154,7 @@ def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Seq
             totals = _scores(frame, rows, place, shape, rate)
         else:
             totals = _sums(frame, rows, place, shape, rate)
-        result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, arrays, totals)
+        result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, frame.pooled, arrays, totals)
     return result
 
 
@@ -192,7 +200,7 @@ def _sums(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int],
 def _weight_of_rows(frame: Frame, rows: pl.DataFrame, weights: Weights) -> Floats:
     """The weight of the rubric of each row, NaN without one. Of several, the largest counts."""
     weighed = frame.facet(weights.facet).filter(pl.col("value").is_in(list(weights.of)))
-    weight = pl.col("value").replace_strict(dict(weights.of), return_dtype=pl.Float64)
+    weight = pl.col("value").cast(pl.String).replace_strict(dict(weights.of), return_dtype=pl.Float64)
     by_rubric = weighed.group_by("rubric").agg(weight.max().alias("weight"))
     joined = rows.select("rubric").join(by_rubric, on="rubric", how="left", maintain_order="left")
     return as_array(joined["weight"].fill_null(float("nan")))

@@ -122,6 +122,7 @@ def run_tables(
         variants_of={key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
         repeats=run.answers_each,
         cluster_unit=cluster_unit(samples),
+        pooled=protocol.pooled,
     )
 
 

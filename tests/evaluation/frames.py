@@ -23,7 +23,7 @@ def frame_of(
 
     May have: variant, repeat, outcome, status, error, void; task, record, is_control, is_held_out
     and withdrawn of the sample. A verdict of None is of a criterion without an answer.
-    `more`: variants_of, repeats.
+    `more`: variants_of, repeats, pooled.
     """
     rows = [
         {
@@ -88,5 +88,6 @@ def frame_of(
         variants_of=more.get("variants_of", {}),
         repeats=more.get("repeats", 1),
         cluster_unit=RECORD if shared else SAMPLE,
+        pooled=more.get("pooled", True),
     )  # fmt: skip
     return build_frame(models, datasets, rules, tables)

@@ -108,6 +108,7 @@ class Rows:
             variants_of=self.run["protocol"]["variants_of"],
             repeats=self.run["settings"]["answers"],
             cluster_unit=self.run.get("cluster_unit", SAMPLE),
+            pooled=self.protocol.pooled,
         )
         self.frame: Frame = build_frame(self.run["endpoints"], keys, self.plan.outcomes, tables)
         if self.protocol.scores:

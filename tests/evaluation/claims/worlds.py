@@ -83,7 +83,7 @@ def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) 
     plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES)
     rate = PROTOCOL.rates[0]
     totals = unit_totals(frame.current, [rate])[rate.name]
-    comparisons = compare(totals, [MODELS], pooled=False, minimum=plan.minimum, role=lambda *_: PLANNED)
+    comparisons = compare(totals, [MODELS], minimum=plan.minimum, role=lambda *_: PLANNED)
     return claims_of(
         frame,
         given.get("votes", NO_VOTES),

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from evaluation.numbers import comparing
-from evaluation.numbers.counting import Counting, verdict_counts
+from evaluation.numbers.counting import rate_rows, verdict_counts
 from evaluation.numbers.frame import DataSetKey, Frame, counts_against
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import Rate
@@ -100,7 +100,7 @@ def test_rates_count_the_rows_that_their_rules_arm_and_criteria_say() -> None:
     rows = world(3)
     frame = frame_of_rows(rows, DATASETS, RULES)
     totals = unit_totals(frame, (RATE, SAMPLES, DOUBT))
-    counted = Counting(MHB, True, 10).rows(totals, verdict_counts(frame, pooled=True)[""])
+    counted = rate_rows(totals, verdict_counts(frame, frame.by_value())[""], MHB, 10)
     for row in counted:
         own = [r for r in rows if r.model == row.endpoint and r.task in PLACES[row.dataset]]
         traps, controls = ([r for r in own if r.arm == arm] for arm in ("trap", "control"))
@@ -141,7 +141,7 @@ def test_differences_are_of_the_samples_that_both_models_answered(rate: Rate, se
             verdict = "unparsed-factual" if dice.random() < 0.1 else verdict
             rows.append(Judged(model, sample, sample, "qa", "trap", sample, "must", "answered", verdict, ""))
     totals = unit_totals(frame_of_rows(rows, [DataSetKey("qa", "qa", "")], {}), [rate])[rate.name]
-    [comparison] = comparing.compare(totals, [("good", "bad")], pooled=False, minimum=10, role=Plan("f1", ()).role)
+    [comparison] = comparing.compare(totals, [("good", "bad")], minimum=10, role=Plan("f1", ()).role)
     answered = {
         model: {r.sample: r.verdict for r in rows if r.model == model and len(r.verdict) == 2}
         for model in ("good", "bad")
