@@ -25,7 +25,8 @@ _MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(
 _PRIME_BEHIND = regex.compile(r"(?<=(?<!['’‘\d.,])\d+)['’](?!\p{L})")
 _DASH_BETWEEN = regex.compile(r"(?<=\d)[—―](?=\d)")
 # Of a prefix's letter the size tells: 5 MU are a thousand million 5 mU.
-_MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
+_MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Gy|Sv|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
+_MOLAR = regex.compile(r"(?<=\d\s?[mnpµμ]?)M(?![\p{L}\p{N}])")  # 5 mM are no 5 mm
 _THOUSANDS_SPACE = regex.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _SIGNS = str.maketrans(
     {
@@ -62,6 +63,8 @@ _RESPELLED = (
     (regex.compile(r"(?<=\d)\s*+(?:-|~|\bto\b|至)\s*+(?=[+-]?\.?\d)"), " … "),
     (regex.compile(r"(?<=\d)e(?=[+-]?\d)"), " x 10^"),
     (regex.compile(r"(?<=\^)\+"), ""),
+    (regex.compile(r"(?<=\d)\s*+x\s*+(?=\d)"), " x "),
+    (regex.compile(r"(?<=\p{L})\+\+(?!\+)"), "2+"),  # Ca++
     (regex.compile(r"\bmm hg\b"), "mmhg"),
     (regex.compile(r"\b(?:cannot|can't)\b"), "can not"),
     (regex.compile(r"\bwon't\b"), "will not"),
@@ -121,6 +124,7 @@ def words(text: str) -> list[str]:
     text = _PRIME_BEHIND.sub("′", text)
     text = _DASH_BETWEEN.sub("-", text)
     text = _MEGA.sub("mega", text)
+    text = _MOLAR.sub("molar", text)
     text = text.translate(_SIGNS)
     text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
     for pattern, spelling in _RESPELLED:
@@ -179,17 +183,40 @@ def is_same_text(first: str, second: str) -> bool:
 
 # No 'A' that names something: hepatitis A, group A streptococci.
 _ARTICLE = regex.compile(r"^\W*+A\s+(?=\p{Ll}{2})|\b(?:the|The|THE|an|An|a)\s+(?=\w)")
+_QUESTION_MARK = regex.compile("[?？]")
 _LEAD_IN = frozenset(
     {"answer", "correct", "final", "is", "it", "this", "that", "are", "would", "be", "option", "choice"}
 )
+# Longer phrases before those that they contain.
 _SAID_IN_WORDS = (
     ("greater than or equal to", "≥"),
     ("less than or equal to", "≤"),
+    *((f"{negation} {fewer} than", "≥") for negation in ("no", "not") for fewer in ("less", "fewer")),
+    *((f"{negation} {more} than", "≤") for negation in ("no", "not") for more in ("more", "greater")),
     ("more than", ">"),
     ("greater than", ">"),
     ("less than", "<"),
+    ("fewer than", "<"),
     ("at least", "≥"),
     ("at most", "≤"),
+    ("approximately", "~"),
+    ("about", "~"),
+    ("大 于 等 于", "≥"),
+    ("小 于 等 于", "≤"),
+    *((f"不 {less}", "≥") for less in ("少 于", "小 于", "低 于")),
+    *((f"不 {more}", "≤") for more in ("多 于", "大 于", "高 于", "超 过")),
+    *((more, ">") for more in ("多 于", "大 于", "高 于", "超 过")),
+    *((less, "<") for less in ("少 于", "小 于", "低 于")),
+    ("至 少", "≥"),
+    ("至 多", "≤"),
+    ("阳 性", "+"),
+    ("阴 性", "-"),
+    ("微 克", "μg"),
+    ("毫 克", "mg"),
+    ("毫 升", "ml"),
+    ("1 st", "first"),
+    ("2 nd", "second"),
+    ("3 rd", "third"),
     ("plus or minus", "±"),
     ("percent", "%"),
     ("per cent", "%"),
@@ -197,10 +224,21 @@ _SAID_IN_WORDS = (
     ("negative", "-"),
     ("per", ""),  # as 'mg/day' has no word for its stroke
 )
-_NUMBER_WORDS = {
-    name: str(number)
-    for number, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)  # noqa: SIM905
-}
+_NUMERALS = (
+    *("zero", "one 一", "two 二 两", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八", "nine 九"),
+    *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+    "twenty",
+)
+_NUMBER_WORDS = {name: str(number) for number, names in enumerate(_NUMERALS) for name in names.split()}
+# What is numbered in Roman and in Arabic numerals alike: stage II, II期, cranial nerve III.
+_NUMBERED = frozenset(
+    {"angiotensin", "asa", "bethesda", "class", "cn", "degree", "factor", "grade", "harris", "lead", "men", "mobitz"}
+    | {"nerve", "nyha", "phase", "rads", "stage", "type"}
+)
+_NUMBERED_BEHIND = frozenset("期级型度")
+_ROMAN_NUMERALS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii")
+_ROMAN = {numeral: str(number) for number, numeral in enumerate(_ROMAN_NUMERALS, 1)}
+_ROMAN |= {f"{numeral}{part}": f"{number} {part}" for numeral, number in _ROMAN.items() for part in "abc"}  # stage IIIA
 # What a unit is also called behind a number.
 _UNITS = {
     **dict.fromkeys(("gram", "grams", "gm", "gms"), "g"),
@@ -212,17 +250,29 @@ _UNITS = {
     **dict.fromkeys(("hour", "hours", "hr", "hrs"), "h"),
     **dict.fromkeys(("minute", "minutes", "mins"), "min"),
     **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
+    "cc": "ml",
     "days": "day",
     **dict.fromkeys(("weeks", "wk", "wks"), "week"),
     **dict.fromkeys(("months", "mo", "mos"), "month"),
     **dict.fromkeys(("years", "yr", "yrs"), "year"),
 }
-# 'No doubt' and 'no information' say no no; '不确定' is 'not sure'.
+# '不确定' is 'not sure'.
 _POLAR = regex.compile(
-    r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是?|没有?|无))(?![\p{L}\p{N}\p{M}])"
-    r"(?!\s*+(?:/|,?\s*+(?:and|or)\b|(?:doubt|question|idea|information|answer|way)\b))",
+    r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是?|没有?|无))(?![\p{L}\p{N}\p{M}])(?!\s*+/|\.?\s*+\d)",
     regex.IGNORECASE,
 )
+_NO_DOUBT = regex.compile(r"\b(?:no|without(?: a)?) doubt\b", regex.IGNORECASE)
+# Behind yes or no: 'no information', 'No, wait', 'Yes, possibly'; 'No abnormality' may mean yes.
+_LEFT_OPEN = regex.compile(
+    r"\b(?:and|or|but|however|although|if|unless|except|depends|actually|wait|sorry|wrong|maybe|perhaps"
+    r"|(?:im)?possib\w+|(?:im)?probab\w+|(?:un)?likely|may|might|could|doubt|question|idea|information|answer|way"
+    r"|conclusions?|certainty|(?:un)?certain|sure|(?:un)?clear|definite|either|one|problem|abnormalit\w+)\b|[但可或若除]",
+    regex.IGNORECASE,
+)
+_OPPOSITE = {
+    True: regex.compile(r"\b(?:no|not)\b|n['’]t\b|[否不没无]", regex.IGNORECASE),
+    False: regex.compile(r"\byes\b|(?<![没不])[是有]", regex.IGNORECASE),
+}
 
 
 def is_same_answer(given: str, true: str) -> bool:
@@ -230,8 +280,11 @@ def is_same_answer(given: str, true: str) -> bool:
 
     Beyond `is_same_text`, an answer may begin with 'the answer is', and write numbers, units and
     comparisons in words. Nothing may be added or missing: neither 'no fracture' nor 'hip fracture'
-    is 'fracture'. A true answer yes or no is given by an answer that begins with it.
+    is 'fracture'. A true answer yes or no is given by an answer that begins with it and does not
+    take it back. 'Fracture?' asks.
     """
+    if _QUESTION_MARK.search(given) and not _QUESTION_MARK.search(true):
+        return False
     if is_same_text(given, true):
         return True
     given_words, true_words = _content(given), _content(true)
@@ -250,12 +303,20 @@ def _content(answer: str) -> list[str]:
     while len(kept) > 1 and kept[0] in _LEAD_IN:
         del kept[0]
     wording = f" {' '.join(_NUMBER_WORDS.get(word, word) for word in kept)} "
+    wording = wording.replace("ae", "e").replace("oe", "e")  # anaemia, oedema
     for phrase, sign in _SAID_IN_WORDS:
         wording = wording.replace(f" {phrase} ", f" {sign} ".replace("  ", " "))
+    said = wording.split()
     content: list[str] = []
-    for word in wording.split():
-        follows_number = bool(content) and _is_number(content[-1])
-        content.append(_UNITS.get(word, word) if follows_number else word)
+    for word, following in zip(said, [*said, ""][1:], strict=True):
+        before = ""
+        if content:
+            before = content[-1]
+        if before and _is_number(before):
+            word = _UNITS.get(word, word)
+        elif before in _NUMBERED or following in _NUMBERED_BEHIND:
+            word = _ROMAN.get(word, word)
+        content += word.split()
     return content
 
 
@@ -264,7 +325,11 @@ def _polarity(answer: str) -> bool | None:
     match = _POLAR.match(answer)
     if match is None:
         return None
-    return match["yes"] is not None
+    is_yes = match["yes"] is not None
+    rest = _NO_DOUBT.sub("", answer[match.end() :])
+    if _LEFT_OPEN.search(rest) or _OPPOSITE[is_yes].search(rest):
+        return None
+    return is_yes
 
 
 _LETTER = regex.compile(

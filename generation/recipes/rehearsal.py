@@ -67,7 +67,7 @@ def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Rehear
         return question
     except Dropped as reason:
         raise NoQuestion(gettext("This step discards the draft: %(reason)s") % {"reason": reason}) from None
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except (LookupError, TypeError, AttributeError, ValueError):
         needs = gettext("This step needs the results of earlier ones. Choose a draft that went through them.")
         raise NoQuestion(needs) from None
     raise NoQuestion(gettext("This step asks no model about this record with the usual settings."))

@@ -18,17 +18,20 @@ def unescaped(text: str) -> str:
     return text
 
 
-def test_there_are_two_hundred_pairs_of_all_kinds() -> None:
+def test_there_are_a_thousand_pairs_of_all_kinds() -> None:
     kinds = [kind for kind, _first, _second in PAIRS]
-    assert len(PAIRS) >= 200
+    assert len(PAIRS) >= 1000
     assert min(kinds.count(kind) for kind in ("same", "answer", "other")) >= 25
 
 
-@pytest.mark.parametrize(("kind", "first", "second"), PAIRS)
-def test_pairs_are_told_as_people_tell_them(kind: str, first: str, second: str) -> None:
-    first, second = unescaped(first), unescaped(second)
-    assert is_same_text(first, second) == is_same_text(second, first) == (kind == "same")
-    assert is_same_answer(first, second) == (kind != "other")
+def test_pairs_are_told_as_people_tell_them() -> None:
+    wrong = []
+    for kind, first, second in PAIRS:
+        given, true = unescaped(first), unescaped(second)
+        same = is_same_text(given, true), is_same_text(true, given), is_same_answer(given, true)
+        if same != (kind == "same", kind == "same", kind != "other"):
+            wrong.append((kind, first, second))
+    assert not wrong
 
 
 def test_words_are_single_characters_where_a_script_has_no_spaces() -> None:

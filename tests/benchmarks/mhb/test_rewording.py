@@ -13,6 +13,7 @@ from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run
 from evaluation.reports import formats, queries
 from evaluation.runs.verdicts import run_frame, twin_frame
+from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings, launch_batch
 from generation.batches.services import work_on_batch
 from generation.llm.errors import BrokenReply
@@ -91,6 +92,8 @@ def test_reworded_controls_are_samples_that_only_their_claim_counts(
     roles = {"generator": endpoint(models), "checker": endpoint(models, "sim-examiner")}
     settings = BatchSettings("mhb", source, roles, preset="twins", checks=("answerable",))
     batch = launch_batch(settings)
+    # A worker tries each model once before it begins: the control to reword does not exist then.
+    assert [trial.role for trial in BATCHES.trials(batch)] == ["generator"]
     work_on_batch(batch.pk)
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.FINISHED
     arms = list(Sample.objects.filter(batch=batch).values_list("arm", flat=True))
