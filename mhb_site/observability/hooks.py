@@ -44,9 +44,12 @@ def without_texts(event: Any, hint: dict[str, Any]) -> Any:
     event.pop("request", None)
     event.pop("logentry", None)
     event.pop("extra", None)
+    values = event.get("exception", {}).get("values", [])
+    for value in values:  # there may be more than in the chain: those of a group
+        value["value"] = ""
     if exc_info := hint.get("exc_info"):
         messages = [describe(error) for error in reversed(list(chain(exc_info[1])))]
-        for value, message in zip(event.get("exception", {}).get("values", []), messages, strict=False):
+        for value, message in zip(values, messages, strict=False):
             value["value"] = message
     return event
 

@@ -66,6 +66,8 @@ class WithoutTexts(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
             record.args = tuple(describe(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
+        if isinstance(record.args, dict) and record.exc_info and record.exc_info[1]:
+            record.args = {**record.args, "exc": describe(record.exc_info[1])}  # Celery's line on a task that failed
         message = record.getMessage()
         if (quoted := QUOTED_ROW.search(message)) and re.search(
             r"violates|invalid input|value too long|DETAIL", message

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import Celery
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test import Client
@@ -192,10 +193,23 @@ def test_long_quotations_are_cut(written: list[str]) -> None:
     assert "Beispiel" not in written[0]
 
 
+def test_a_failed_task_is_logged_without_what_its_error_quotes(written: list[str]) -> None:
+    def read() -> None:
+        int(SECRET)
+
+    Celery(set_as_current=False).task(read).apply()
+    assert "raised unexpected" in written[0]
+    assert "Beispiel" not in "".join(written)
+
+
 def test_sentry_gets_no_texts() -> None:
     try:
         int(SECRET)
     except ValueError as error:
         hint: dict[str, Any] = {"exc_info": (type(error), error, error.__traceback__)}
-        event = {"request": {"data": SECRET}, "exception": {"values": [{"value": str(error)}]}, "extra": {"x": SECRET}}
+        event = {
+            "request": {"data": SECRET},
+            "exception": {"values": [{"value": str(error)}, {"value": SECRET}]},
+            "extra": {"x": SECRET},
+        }
     assert "Beispiel" not in str(without_texts(event, hint))
