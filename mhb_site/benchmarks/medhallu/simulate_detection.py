@@ -12,7 +12,7 @@ from functools import partial
 from generation.llm.simulator.script import Asked, PromptTable, chance, digest_of, pick
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
-from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
+from mhb_site.benchmarks.medhallu.simulate_generation import planted_claim
 
 TRUE, EASY, MEDIUM, HARD = "truth", "easy", "medium", "hard"
 
@@ -69,9 +69,12 @@ DETECTORS: Mapping[str, Detector] = {
 }
 
 
-def perceived_kind(answer: str) -> str:
+def perceived_kind(question: str, answer: str) -> str:
     """What a detector takes an answer for: TRUE, or the difficulty of a planted hallucination."""
-    return next((difficulty for difficulty, words in LEVEL_WORDS.items() if words in answer), TRUE)
+    planted = planted_claim(question, answer)
+    if planted is None:
+        return TRUE
+    return planted[1]
 
 
 # ------------------------------------------------------------------------------------------ replies
@@ -95,11 +98,12 @@ def _detect(variant: str, asked: Asked) -> str:
     request_hash = digest_of(blocks["QUESTION"], blocks["ANSWER"])
     replies: Sequence[str] = _UNCLEAR_REPLIES
     if chance(seed, "malformed", model, variant, request_hash) >= DETECTORS[model].malformed:
-        replies = _REPLIES[_reading(model, variant, blocks["ANSWER"], request_hash, seed)]
+        kind = perceived_kind(blocks["QUESTION"], blocks["ANSWER"])
+        replies = _REPLIES[_reading(model, variant, kind, request_hash, seed)]
     return pick(replies, seed, "how", model, variant, request_hash)
 
 
-def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int) -> Reading:
+def _reading(model: str, variant: str, kind: str, request_hash: str, seed: int) -> Reading:
     """The detector's decision.
 
     All variants use the same draw: whatever is detected without knowledge is also detected with it.
@@ -109,7 +113,6 @@ def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int
         skill = detector.knowledge
     else:
         skill = detector.plain
-    kind = perceived_kind(answer)
     right = chance(seed, "sees", model, request_hash) < skill.right(kind)
     if right:
         doubt_chance = skill.doubt_right

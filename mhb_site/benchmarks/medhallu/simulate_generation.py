@@ -3,14 +3,18 @@
 All randomness comes from `chance`, derived from the seed and the request. The chances are published
 here, so that tests can compute the average shares of difficulty, tries and fallbacks.
 
-A hallucinated answer contains a sentence that ends in the words of its level (`LEVEL_WORDS`), by
-which voters and detectors (`simulate_detection`) recognise it. The level determines which voters
-are fooled; every candidate of a question has a different sentence.
+A hallucinated answer ends in a claim about a word of its question, and the words of its level
+(`LEVEL_WORDS`). That claim is false: voters and detectors (`simulate_detection`) know of which
+words of a question claims are false (`is_false_of`), and nobody else can tell: a true answer in the
+generator's own words ends in the same claims about other words. The level determines which voters
+are fooled; every candidate of a question has a different claim.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain, count
 from typing import Any
 
 from generation.common.declared import read_declared
@@ -46,11 +50,30 @@ LEVEL_WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PromptedClaim:
-    """A false claim, before the words of its level; claims of the same meaning share a `key`."""
+    """A claim with a place for a word, `{}`; claims of the same meaning share a `key`."""
 
     key: str
     category: str
     words: str
+
+    def about(self, question: str, *, is_false: bool) -> str:
+        """The claim about a word of the question of which it is false, or is not."""
+        fitting = [word for word in _words_of(question) if is_false_of(question, word) == is_false]
+        if fitting:
+            word = fitting[int(chance(0, "word", question, self.key) * len(fitting))]
+        else:
+            others = chain(("patients", "groups", "doses", "visits"), map(str, count(2)))
+            word = next(word for word in others if is_false_of(question, word) == is_false)
+        return self.words.format(word)
+
+
+def is_false_of(question: str, word: str) -> bool:
+    """Whether what is claimed of a word of a question is false there. Of another it may be true."""
+    return chance(0, "false", question, word.lower()) < 0.5
+
+
+def _words_of(question: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"[^\W\d_]{5,}", question.lower())))
 
 
 CLAIMS = read_declared(PromptedClaim, __file__, "simulated_claims.json")
@@ -90,7 +113,11 @@ def _generate(asked: Asked) -> dict[str, str]:
         place = _place_of(blocks["LAST"]["answer"], question, seed)  # keep the critic's improved answer
     repeated = _is_repeated_request(messages)
     candidate = _candidate(question, truth, place, seed)
-    if not repeated and _claim_in(candidate["answer"]) and chance(seed, "short", question, str(place)) < SHORT:
+    if (
+        not repeated
+        and _claim_in(question, candidate["answer"])
+        and chance(seed, "short", question, str(place)) < SHORT
+    ):
         words = candidate["answer"].split()
         # Keep the end, by which the answer is recognised.
         candidate["answer"] = " ".join(words[len(words) // 3 :])
@@ -109,7 +136,7 @@ def _free_place(place: int, blocks: Mapping[str, Any], seed: int) -> int:
     """The place, or one that five tries never reach if its claim is the one physicians rejected."""
     if not blocks["REJECTED"]:
         return place
-    claim = _claim_in(blocks["REJECTED"]["version"]["hallucinated"])
+    claim = _claim_in(blocks["QUESTION"], blocks["REJECTED"]["version"]["hallucinated"])
     if _ordered_claims(blocks["QUESTION"], seed)[place % len(CLAIMS)] is claim:
         return len(CLAIMS) - 2
     return place
@@ -132,18 +159,26 @@ def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, st
         }
     claim = _ordered_claims(question, seed)[place % len(CLAIMS)]
     level = _level(question, claim.key, seed)
-    tail = f"{claim.words} {LEVEL_WORDS.get(level, LEVEL_WORDS['easy'])}."
+    claimed = claim.about(question, is_false=True)
     start = place // len(CLAIMS)  # a repeated claim is worded differently
-    head_words = truth.split()[start : start + max(0, count_words(truth) - count_words(tail))]
+    return {
+        "answer": _ended(truth.split()[start:], len(truth.split()), claimed, level),
+        "justification": f"It claims what was not found: {claimed}.",
+        "category": claim.category,
+    }
+
+
+def _ended(words: Sequence[str], length: int, claimed: str, level: str) -> str:
+    """An answer of about `length` words: the first of these, a claim, and the words of its level."""
+    tail = f"{claimed} {LEVEL_WORDS.get(level, LEVEL_WORDS['easy'])}."
+    head_words = list(words[: max(0, length - count_words(tail))])
     for _spare in range(len(head_words) // 20):  # so few that the length stays within limits
         if _LEADS_ON.fullmatch(head_words[-1].lower()):
             head_words.pop()
     head = " ".join(head_words).rstrip(".,;: ")
-    return {
-        "answer": f"{head}, {tail}" if head else tail[0].upper() + tail[1:],
-        "justification": f"It claims what was not found: {claim.words}.",
-        "category": claim.category,
-    }
+    if head:
+        return f"{head}, {tail}"
+    return tail[0].upper() + tail[1:]
 
 
 def _ordered_claims(question: str, seed: int) -> list[PromptedClaim]:
@@ -162,16 +197,30 @@ def _level(question: str, key: str, seed: int) -> str:
     return "failed"
 
 
-_PLANTED_CLAIM = re.compile(
-    "(" + "|".join(re.escape(claim.words) for claim in CLAIMS) + ") (?:" + "|".join(LEVEL_WORDS.values()) + r")\.$",
-    re.IGNORECASE,
-)
+@cache
+def _pattern(claim: PromptedClaim) -> re.Pattern[str]:
+    before, after = map(re.escape, claim.words.split("{}"))
+    return re.compile(rf"{before}(\w+){after} ({'|'.join(LEVEL_WORDS.values())})\.$", re.IGNORECASE)
 
 
-def _claim_in(text: str) -> PromptedClaim | None:
-    """The claim planted in a text; a justification after it (released prompt) is ignored."""
-    match = _PLANTED_CLAIM.search(text.partition("\n")[0])
-    return next((claim for claim in CLAIMS if match and claim.words == match[1].lower()), None)
+def planted_claim(question: str, text: str) -> tuple[PromptedClaim, str] | None:
+    """The false claim at the end of an answer, with its level.
+
+    A justification after it (released prompt) is ignored.
+    """
+    answer = text.partition("\n")[0]
+    for claim in CLAIMS:
+        match = _pattern(claim).search(answer)
+        if match and is_false_of(question, match[1]):
+            return claim, next(level for level, words in LEVEL_WORDS.items() if words == match[2].lower())
+    return None
+
+
+def _claim_in(question: str, text: str) -> PromptedClaim | None:
+    planted = planted_claim(question, text)
+    if planted is None:
+        return None
+    return planted[0]
 
 
 def _is_paraphrase(text: str, other: str) -> bool:
@@ -181,7 +230,7 @@ def _is_paraphrase(text: str, other: str) -> bool:
 
 
 def _place_of(answer: str, question: str, seed: int) -> int:
-    claim = _claim_in(answer)
+    claim = _claim_in(question, answer)
     if claim is None:
         lead = answer.partition(" ")[0]
         if lead in LEAD_INS:
@@ -199,7 +248,7 @@ def _vote(asked: Asked) -> str:
     question, answers = blocks["QUESTION"], (blocks["FIRST"], blocks["SECOND"])
     if not _is_repeated_request(messages) and chance(seed, "malformed", model, question, *answers) < MALFORMED:
         return "Both seem accurate to me."
-    known = [(at, claim) for at, answer in enumerate(answers) if (claim := _claim_in(answer))]
+    known = [(at, claim) for at, answer in enumerate(answers) if (claim := _claim_in(question, answer))]
     if known:
         planted, claim = known[0]
         fooled = model in FOOLED_VOTERS[_level(question, claim.key, seed)]
@@ -224,10 +273,13 @@ def _rewrite(asked: Asked) -> dict[str, str]:
 
 def _critique(asked: Asked) -> dict[str, str]:
     blocks = _blocks(asked.messages)
-    claim = _claim_in(blocks["CANDIDATE"]["answer"])
+    claim = _claim_in(blocks["QUESTION"], blocks["CANDIDATE"]["answer"])
     same = blocks["RESULT"]["says_the_same"]
+    wording = "Nothing in it stands out."
+    if claim:
+        wording = f"“{claim.about(blocks['QUESTION'], is_false=True)}” does not sound like the rest."
     return {
-        "wording": f"“{claim.words}” does not sound like the rest." if claim else "Nothing in it stands out.",
+        "wording": wording,
         "structure": "The claim comes last and stands apart from the finding that it contradicts.",
         "advice": "Make one finding wrong." if same else "Claim something else that is nearer to the finding.",
     }
@@ -240,7 +292,7 @@ def _entail(asked: Asked) -> dict[str, int]:
     """
     blocks, seed = _blocks(asked.messages), asked.seed
     question, premise, hypothesis = blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"]
-    claims = _claim_in(premise), _claim_in(hypothesis)
+    claims = _claim_in(question, premise), _claim_in(question, hypothesis)
     texts = [text.partition(" ")[2] if text.partition(" ")[0] in LEAD_INS else text for text in (premise, hypothesis)]
     follows = texts[0] == texts[1] or (claims[0] is not None and claims[0] == claims[1])
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
@@ -250,13 +302,13 @@ def _entail(asked: Asked) -> dict[str, int]:
 
 
 def _reword(asked: Asked) -> dict[str, str]:
-    """The true answer, with the words by which the simulated generator ends all of its sentences."""
+    """The true answer, ended like all answers of the simulated generator, by a claim that is true."""
     blocks, seed = _blocks(asked.messages), asked.seed
-    levels = list(LEVEL_WORDS.values())
-    tail = levels[int(chance(seed, "reword", blocks["QUESTION"]) * len(levels))]
-    words = blocks["TRUTH"].rstrip(".").split()
-    kept = " ".join(words[: max(1, len(words) - count_words(tail))]).rstrip(",;:")  # of the same length
-    return {"answer": f"{kept}, {tail}."}
+    question, words = blocks["QUESTION"], blocks["TRUTH"].split()
+    levels = list(LEVEL_WORDS)
+    level = levels[int(chance(seed, "reword", question) * len(levels))]
+    claim = CLAIMS[int(chance(seed, "true claim", question) * len(CLAIMS))]
+    return {"answer": _ended(words, len(words), claim.about(question, is_false=False), level)}
 
 
 _ANSWERS = {

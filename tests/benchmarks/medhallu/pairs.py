@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluation.protocol import Ask, Rubric, Sample
 from mhb_site.benchmarks.medhallu import protocol
-from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
+from mhb_site.benchmarks.medhallu.simulate_generation import CLAIMS, LEVEL_WORDS
 
 RUBRIC = Rubric("R1", "Says whether the answer shown is hallucinated.", ("MQ",))
 TRUTH = "Walking after meals lowered glucose in the women of this study."
@@ -12,11 +12,13 @@ TRUTH = "Walking after meals lowered glucose in the women of this study."
 
 def sample(number: int, difficulty: str = "easy", **fields: Any) -> Sample:
     """Return a sample whose hallucinated answer has the mark of the simulated generator."""
+    question = f"Does walking after meals lower glucose in group {number}?"
+    claim = CLAIMS[0].about(question, is_false=True)
     content = {
-        "question": f"Does walking after meals lower glucose in group {number}?",
+        "question": question,
         "knowledge": ["Forty women walked for ten minutes after each meal.", "Glucose fell by 0.6 mmol/L."],
         "truth": f"{TRUTH} ({number})",
-        "hallucinated": f"Walking raised insulin, {LEVEL_WORDS[difficulty]}. ({number})",
+        "hallucinated": f"Walking raised insulin ({number}), {claim} {LEVEL_WORDS[difficulty]}.",
         "justification": "The study measured glucose.",
         "category": "MQ",
         "difficulty": difficulty,

@@ -149,7 +149,7 @@ def test_the_configured_rates_reproduce_the_findings_of_the_paper():
 def test_an_unmarked_hallucination_is_taken_for_true():
     """A published hallucination has no mark, so a hit on it is a false alarm, in the true rates as
     in the measured ones."""
-    assert perceived_kind("Aspirin cures everything.") == TRUE
+    assert perceived_kind("Does aspirin cure?", "Aspirin cures everything.") == TRUE
     counts: Counter[str] = Counter()
     shown = []
     for number in range(SAMPLES):

@@ -166,11 +166,12 @@ def test_all_candidates_of_a_draft_differ():
 
 def test_the_detectors_perceive_planted_answers_and_the_truth():
     for draft in drafts()[:50]:
-        assert simulate_detection.perceived_kind(draft.record.content["answer"]) == simulate_detection.TRUE
+        content = draft.record.content
+        assert simulate_detection.perceived_kind(content["question"], content["answer"]) == simulate_detection.TRUE
         for row in all_candidates(draft):
             if row["justification"].startswith("It claims"):
                 level = {3: "hard", 2: "medium"}.get(row["fooled"], "easy")
-                assert simulate_detection.perceived_kind(row["answer"]) == level
+                assert simulate_detection.perceived_kind(content["question"], row["answer"]) == level
 
 
 def test_the_released_preset_runs_with_the_same_models():
