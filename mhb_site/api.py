@@ -54,7 +54,7 @@ from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.actions import answers
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
-from review.common.decorators import requires
+from review.common.decorators import requires, signed_in_account
 from review.common.second_factor import has_factor
 from review.discussion import api as discussion_api
 from review.errors import NotAllowed
@@ -131,6 +131,14 @@ def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     return issued
 
 
+@recording_events()
+def revoke_tokens(user: User, **which: str) -> None:
+    """Delete the user's own tokens: all, or those that these fields name."""
+    count, _by_model = AuthToken.objects.filter(user=user, **which).delete()
+    if count:
+        record_person(user, PersonEvent.Kind.TOKEN, user, what="revoked", tokens=count)
+
+
 class Logout(APIView):
     """Delete the token of this request."""
 
@@ -139,7 +147,7 @@ class Logout(APIView):
 
     @answers()
     def post(self, request: Request) -> None:
-        AuthToken.objects.filter(pk=request.auth.pk).delete()
+        revoke_tokens(signed_in_account(request), pk=request.auth.pk)
 
 
 class LogoutAll(APIView):
@@ -150,7 +158,7 @@ class LogoutAll(APIView):
 
     @answers()
     def post(self, request: Request) -> None:
-        AuthToken.objects.filter(user=request.user).delete()
+        revoke_tokens(signed_in_account(request))
 
 
 # ------------------------------------------------------------------------------------------- schema

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
-from mhb_site.api import LIMIT, TTL, issue_token
+from mhb_site.api import LIMIT, TTL, issue_token, revoke_tokens
 from mhb_site.sign_in import sso
 from review.common.decorators import redirect_saying, signed_in_account
 
@@ -61,8 +61,8 @@ def _is_recent(request: HttpRequest) -> bool:
 @require_POST
 def revoke_token(request: HttpRequest) -> HttpResponse:
     """Revoke one of your tokens, or all of them."""
-    own_tokens = AuthToken.objects.filter(user=signed_in_account(request))
+    which = {}
     if "all" not in request.POST:
-        own_tokens = own_tokens.filter(token_key=request.POST.get("token", ""))
-    own_tokens.delete()
+        which = {"token_key": request.POST.get("token", "")}
+    revoke_tokens(signed_in_account(request), **which)
     return redirect_saying(request, _("Revoked. Programs that use it are signed out."), "tokens")

@@ -42,7 +42,7 @@ def details(event: PersonEvent) -> SafeString:
 
 
 def _parts(data: Mapping[str, Any]) -> Iterator[SafeString | str]:
-    if data.get("what") in VERBS and "name" in data:
+    if data.get("what") in VERBS:
         yield str(VERBS[data["what"]])
     changed = data.get("changes")
     if changed is None and isinstance(data.get("before"), dict) and isinstance(data.get("after"), dict):

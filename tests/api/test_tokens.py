@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 from knox.models import AuthToken
 
-from review.models import User
+from review.models import PersonEvent, User
 from tests.api.conftest import Api, Client
 from tests.review.factories import PASSWORD
 
@@ -82,6 +82,11 @@ def test_sign_out_ends_one_token_or_all(ana: User) -> None:
     assert first.get(reverse("api:me")).status_code == 401
     assert second.post(reverse("api:logoutall")).status_code == 204
     assert third.get(reverse("api:me")).status_code == 401
+    told = PersonEvent.objects.filter(person=ana, kind=PersonEvent.Kind.TOKEN).order_by("sequence")
+    assert [(data["what"], data.get("tokens")) for data in told.values_list("data", flat=True)][3:] == [
+        ("revoked", 1),
+        ("revoked", 2),
+    ]
 
 
 def test_signing_in_is_recorded_and_starts_no_session(api: Api, ana: User) -> None:
