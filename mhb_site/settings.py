@@ -154,6 +154,10 @@ MFA_FORMS = {
     "activate_totp": "mhb_site.sign_in.adapters.SetUpForm",
     "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",
     "reauthenticate": "mhb_site.sign_in.adapters.ConfirmCodeForm",
+    "add_webauthn": "mhb_site.sign_in.passkeys.AddPasskeyForm",
+    "login_webauthn": "mhb_site.sign_in.passkeys.SignInPasskeyForm",
+    "authenticate_webauthn": "mhb_site.sign_in.passkeys.SecondPasskeyForm",
+    "reauthenticate_webauthn": "mhb_site.sign_in.passkeys.ConfirmPasskeyForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True

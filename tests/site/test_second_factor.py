@@ -1,5 +1,6 @@
 """The second factor: users set it up themselves, and every sign-in asks for it from then on."""
 
+import json
 import re
 import subprocess
 import sys
@@ -223,3 +224,24 @@ def test_removing_ones_own_second_factor_needs_reauthentication(adela: User, cli
     assert client.post(address).status_code == 403
     assert Authenticator.objects.exists()
     assert client.post(reverse("mfa_deactivate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
+
+
+MALFORMED = {
+    "no passkey": 1,
+    "no parts": {},
+    "without rawId": {"id": "YWJj", "response": {}},
+    "a number of bytes": {"id": "YWJj", "rawId": "YWJj", "response": {"clientDataJSON": 10**30}},
+    "no text": {"id": "YWJj", "rawId": "YWJj", "response": {"clientDataJSON": "é", "attestationObject": ["x"]}},
+    "broken parts": {"id": "YWJj", "rawId": "YWJj", "response": {"clientDataJSON": "e30", "attestationObject": "gQ"}},
+}
+
+
+@pytest.mark.parametrize("credential", [*map(json.dumps, MALFORMED.values()), "[" * 60_000], ids=[*MALFORMED, "deep"])
+def test_a_malformed_passkey_is_refused_in_words(client: Client, ana: User, credential: str) -> None:
+    address = reverse("mfa_login_webauthn")
+    client.get(address, headers={"x-requested-with": "XMLHttpRequest"})
+    assert client.post(address, {"credential": credential}).headers["Location"] == reverse("account_login")
+    sign_in(client)
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    page = client.post(reverse("mfa_add_webauthn"), {"credential": credential})
+    assert (page.status_code, Authenticator.objects.exists()) == (200, False)
