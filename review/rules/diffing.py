@@ -207,7 +207,7 @@ class _TurnFeatures:
 def _turn_features(turn: Turn) -> _TurnFeatures:
     # Single words ("the", "of") make any two long texts look similar; pairs of neighbours do not.
     text = normalize("NFC", turn.text)
-    tokens = [word.casefold() for word in words(text) if word[0].isalnum()]
+    tokens = [word for word in words(text.casefold()) if word[0].isalnum()]
     return _TurnFeatures(turn.speaker, text, Counter(pairwise(["", *tokens, ""])))
 
 
