@@ -1,5 +1,6 @@
 """WSGI entry point."""
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,6 +33,9 @@ if "pool" in connecting:
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 # Otherwise the first request of each worker would wait a second until all views are imported.
 get_resolver().url_patterns  # noqa: B018
+# What is loaded so far stays for good; else each full collection would scan it within a request.
+gc.collect()
+gc.freeze()
 
 
 PROBES = ("/live", "/ready", "/metrics")

@@ -7,7 +7,7 @@ came.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Literal
 from unicodedata import normalize
 
@@ -153,13 +153,14 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
 
 def _equal_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
     """How many items are equal at the beginning, and how many of the others at the end."""
-
-    def equal(pair: tuple[object, object]) -> bool:
-        return pair[0] == pair[1]
-
-    start = sum(1 for _ in takewhile(equal, zip(old, new, strict=False)))
-    ends = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
-    return start, sum(1 for _ in takewhile(equal, ends))
+    shorter = min(len(old), len(new))
+    start = 0
+    while start < shorter and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return start, end
 
 
 def _same_text(old: Turn, new: Turn) -> bool:

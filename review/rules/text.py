@@ -88,7 +88,7 @@ def words(text: str) -> list[str]:
 
 def character_edges(text: str) -> list[int]:
     """The places between the characters of a text, as readers count them, its two ends included."""
-    return [0, *accumulate(len(character) for character in _CHARACTER.findall(text))]
+    return [0, *accumulate(map(len, _CHARACTER.findall(text)))]
 
 
 def widened(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
