@@ -24,6 +24,12 @@ class PrefixGroups:
         self._clock = clock
         self._warm_until: dict[str, float] = {}
         self._warming: dict[str, asyncio.Future[None]] = {}
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        """Let nobody wait any more: the lane is over, and its admission refuses their calls."""
+        if not self._closed.done():
+            self._closed.set_result(None)
 
     def must_wait(self, path: Sequence[str]) -> bool:
         """Whether another call warms a beginning of this one now."""
@@ -32,8 +38,11 @@ class PrefixGroups:
     async def wait(self, path: Sequence[str]) -> None:
         """Wait until no other call warms a beginning of this one, at most `PATIENCE` seconds."""
         deadline = self._clock() + PATIENCE
-        while (warmer := self._warmer(path)) is not None and (seconds := deadline - self._clock()) > 0:
-            await asyncio.wait([warmer], timeout=seconds)
+        while (warmer := self._warmer(path)) is not None and not self._closed.done():
+            seconds = deadline - self._clock()
+            if seconds <= 0:
+                return
+            await asyncio.wait([warmer, self._closed], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     @contextmanager
     def warming(self, path: Sequence[str]) -> Iterator[None]:

@@ -285,9 +285,13 @@ class RunningLane:
         self._woken.set()
 
     def _stop(self) -> None:
-        """Take no more rows; requeue those that wait for admission, let calls in flight finish."""
+        """Take no more rows; requeue those that wait for admission or for a prompt to be warm.
+
+        Calls in flight finish.
+        """
         if not self._stopped:
             self._stopped = True
+            self._prefix_groups.close()
             for endpoint in self._endpoints.values():
                 endpoint.admission.close(LaneOver())
 

@@ -119,6 +119,18 @@ def test_a_warming_call_that_hangs_holds_nobody_up_for_long(monkeypatch: pytest.
     play(story())
 
 
+def test_nobody_waits_once_the_lane_is_over() -> None:
+    async def story() -> None:
+        calls = Calls()
+        await start(calls, ("first", "s"), ("second", "s"), ("third", "s"))
+        assert calls.begun == ["first"]
+        calls.groups.close()
+        await calls.settle()
+        assert calls.begun == ["first", "second", "third"]
+
+    play(story())
+
+
 def test_names_that_are_cold_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefix_groups, "MOST_NAMES", 2)
 
