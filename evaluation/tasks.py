@@ -30,12 +30,13 @@ def import_results(import_id: int) -> None:
 @shared_task
 def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int, actor_id: int | None) -> None:
     def work() -> dict[str, Any]:
-        prepared = playground_services.prepare(PlaygroundSettings(**asked))
+        endpoint = Endpoint.objects.get(pk=endpoint_id)
+        prepared = playground_services.prepare(PlaygroundSettings(**asked), endpoint.model)
         if actor_id is None:
             actor = None
         else:
             actor = User.objects.get(pk=actor_id)
-        return asdict(playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor))
+        return asdict(playground_services.try_out(prepared, endpoint, actor=actor))
 
     waking.answer(key, language, work)
 

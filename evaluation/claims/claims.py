@@ -80,8 +80,8 @@ class BenchmarkClaim:
 class Claims:
     """The claims of a run.
 
-    `floor`: how often verdicts turn. `below`: pairs of models below it. `policies`: what fixed
-    texts score by `rate`, the primary metric.
+    `floor`: how often verdicts turn. `below`: pairs of models below it on a data set. `policies`:
+    what fixed texts score by `rate`, the primary metric.
     """
 
     claims: tuple[BenchmarkClaim, ...]
@@ -181,7 +181,9 @@ def claims_of(
     floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum, again)
     planned = planned_comparisons(comparisons, rate.name, plan)
     limit = max((each.moved for each in floor if each.moved is not None), default=None)
-    below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)
+    below = dict.fromkeys(
+        (each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit
+    )
     blind = _policy_scores(frame, fixed, protocol, plan, rate)
     found: tuple[BenchmarkClaim, ...] = (
         probe,
@@ -201,7 +203,7 @@ def claims_of(
             REWORDED: _reworded(None if twins is None else twins.held_out, rate, plan),
         }
         found = tuple(_confirmed(claim, confirmed) for claim in found)
-    return Claims(found, floor, below, rate, () if blind is None else blind.scores)
+    return Claims(found, floor, tuple(below), rate, () if blind is None else blind.scores)
 
 
 def _confirmed(claim: BenchmarkClaim, confirmed: Mapping[str, BenchmarkClaim]) -> BenchmarkClaim:

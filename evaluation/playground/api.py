@@ -44,7 +44,7 @@ class Playground(APIView):
         """Show a prompt as it would be sent; with `send`, send it once: priced, in the ledger, in no result."""
         endpoint, send = body.pop("endpoint"), body.pop("send")
         asked = PlaygroundSettings(**body)
-        prepared = services.prepare(asked)
+        prepared = services.prepare(asked, endpoint.model)
         outcome = None
         if send:
             outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request))

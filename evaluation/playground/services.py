@@ -165,9 +165,12 @@ def choices() -> list[tuple[str, list[tuple[str, str]]]]:
     return [(group, options) for group, options in groups if options]
 
 
-def prepare(asked: PlaygroundSettings) -> Prepared:
-    """The request as it would be sent. Raises NothingToTry, UnknownPrompts, UnknownRelease."""
-    prepared = _as_it_stands(asked)
+def prepare(asked: PlaygroundSettings, model: str = "") -> Prepared:
+    """The request as it would be sent to a model of this name, which may have a format of its own.
+
+    Raises NothingToTry, UnknownPrompts, UnknownRelease.
+    """
+    prepared = _as_it_stands(asked, model)
     request = prepared.request
     if asked.temperature is not None:
         request = replace(request, temperature=asked.temperature)
@@ -176,7 +179,17 @@ def prepare(asked: PlaygroundSettings) -> Prepared:
     return replace(prepared, request=request)
 
 
-def _as_it_stands(asked: PlaygroundSettings) -> Prepared:
+def is_edited(asked: PlaygroundSettings, turns: Sequence[str], models: Sequence[str]) -> bool:
+    """Whether these turns are no prompt that the page shows for one of these models or for none."""
+    given = [unified_newlines(text) for text in turns]
+    for model in ("", *models):
+        messages = _as_it_stands(asked, model).request.messages
+        if given == [unified_newlines(message.text) for message in messages]:
+            return False
+    return True
+
+
+def _as_it_stands(asked: PlaygroundSettings, model: str) -> Prepared:
     """The request of a batch or run, with nothing edited."""
     kind, _, rest = asked.what.partition(":")
     first, _, second = rest.partition(":")
@@ -186,7 +199,7 @@ def _as_it_stands(asked: PlaygroundSettings) -> Prepared:
         if kind == STEP:
             return _of_step(asked, first, second)
         if kind == MODEL:
-            return _of_model(asked, first, second)
+            return _of_model(asked, first, second, model)
         if kind == JUDGE:
             return _of_judge(asked, first)
     except rehearsal.NoQuestion as reason:
@@ -447,7 +460,7 @@ def _sample(asked: PlaygroundSettings, release: Release, tasks: set[str]) -> Rel
     return sample
 
 
-def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str) -> Prepared:
+def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str, model: str) -> Prepared:
     release = releases_queries.release(release_name)
     protocol = registry.protocol(release.benchmark)
     datasets = {dataset.name: dataset for dataset in queries.data_sets_in(release)}
@@ -459,7 +472,7 @@ def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str) -
         raise errors.NothingToTry(f"Data sets of {release}: {', '.join(datasets)}.")
     sample = _sample(asked, release, {dataset.task})
     with _prompts(release.benchmark, asked.prompts):
-        ask = queries.question(protocol, sample, 0, dataset.variant, "")
+        ask = queries.question(protocol, sample, 0, dataset.variant, model)
 
     def read(reply: Reply, _value: BaseModel | None) -> Parsed:
         if protocol.read is None:

@@ -42,13 +42,15 @@ def playground(request: HttpRequest) -> HttpResponse:
     if request.POST.get("shown") != _subject(asked):
         form.add_error(None, _("You changed what to try. Look at its prompt, then send it."))
         return _page(request, form, **_shown_prompt(form, asked, endpoints))
-    asked = replace(asked, turns=tuple(request.POST.getlist("turn")))
     if not (endpoints or form.errors):
         form.add_error("endpoints", _("Choose at least one endpoint."))
     if not form.errors:
-        key = _key(request.POST.get("key", ""))
+        key, turns = _key(request.POST.get("key", "")), tuple(request.POST.getlist("turn"))
         with refusals_on(form, ShownError):
-            prepared = services.prepare(asked)
+            # What nobody edited goes to each model in the format in which it is asked.
+            if services.is_edited(asked, turns, [endpoint.model for endpoint in endpoints]):
+                asked = replace(asked, turns=turns)
+            prepared = services.prepare(asked, next(iter(endpoints)).model)
             services.without_empty_turns(prepared.request)
             account = signed_in_account(request)
             start = partial(tasks.start_trial, asked, prepared, actor=account)
@@ -84,15 +86,18 @@ def _page(request: HttpRequest, form: PlaygroundForm, **shown: Any) -> HttpRespo
 def _shown_prompt(form: PlaygroundForm, asked: PlaygroundSettings, endpoints: Collection[Endpoint]) -> dict[str, Any]:
     """The prompt, for the page; or why there is none, on the form, with what the search found."""
     with suppress(ShownError) if form.errors else refusals_on(form, ShownError):
-        prepared = services.prepare(asked)
+        by_endpoint = {endpoint: services.prepare(asked, endpoint.model) for endpoint in endpoints}
+        prepared = next(iter(by_endpoint.values()), None) or services.prepare(asked)
         shown: dict[str, Any] = {
             "prepared": prepared,
             "subject": _subject(asked),
             "turns": [(message.role, message.text, len(message.images)) for message in prepared.request.messages],
-            "temperatures": [(endpoint.name, prepared.temperature(endpoint)) for endpoint in endpoints],
+            "temperatures": [(endpoint.name, own.temperature(endpoint)) for endpoint, own in by_endpoint.items()],
         }
         with suppress(ShownError):  # an empty prompt has no body yet
-            shown["bodies"] = [(endpoint.name, services.shown_body(prepared.body(endpoint))) for endpoint in endpoints]
+            shown["bodies"] = [
+                (endpoint.name, services.shown_body(own.body(endpoint))) for endpoint, own in by_endpoint.items()
+            ]
         return shown
     with suppress(ShownError):
         return {"matches": services.matches(asked)}

@@ -348,9 +348,10 @@ def _reason_not_to(probe: Probe, whole: _Set) -> NoNumber | None:
         catalogue.OPTIONS: whole.options,
         catalogue.ANSWERS: not whole.options,
         catalogue.QUESTION: any(reading.question for reading in whole.readings),
-        **{name: any(reading.contexts.get(name) for reading in whole.readings) for name in catalogue.CONTEXTS},
         catalogue.UNPAIRED: not whole.is_paired,
     }
+    for name in catalogue.CONTEXTS:
+        has[name] = any(reading.contexts.get(name) for reading in whole.readings)
     missing = next((need for need in probe.needs if not has[need]), None)
     if missing:
         return NoNumber(f"needs-{missing}")
@@ -384,10 +385,9 @@ class _Features:
         if self._sees == (catalogue.POSITION,):
             return np.eye(int(whole.place.max()) + 1)[whole.place]
         columns = [catalogue.FEATURES[name] for name in self._sees]
-        rows = [
-            [column(whole.readings[owner], place) for column in columns]
-            for owner, place in zip(whole.owner.tolist(), whole.place.tolist(), strict=True)
-        ]
+        rows = []
+        for owner, place in zip(whole.owner.tolist(), whole.place.tolist(), strict=True):
+            rows.append([column(whole.readings[owner], place) for column in columns])
         matrix = np.array(rows, dtype=float).reshape(len(rows), len(columns))
         if whole.options:  # only differences between the options of a question can tell
             means = np.add.reduceat(matrix, whole.starts) / np.bincount(whole.owner)[:, None]

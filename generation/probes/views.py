@@ -49,26 +49,33 @@ def _respond(request: HttpRequest, target: queries.Target, trail: list[tuple[str
         services.start(target, signed_in_account(request))
         return redirect(request.path)
     report, work = queries.report(target), queries.unfinished(target)
-    found = None
+    found = word = None
+    left_out: list[tuple[str, int]] = []
+    word_cases: list[tuple[str, str]] = []
+    samples: list[tuple[str, str]] = []
     if report is not None:
         found = as_shown(report, with_held_out=may_read(request.user, Can.PRODUCE))
-    chosen = request.GET.get("word", "")
-    if found and chosen:
+        left_out = [(_(LEFT_OUT.get(name, name)), n) for name, n in report.left_out.items()]
+        samples = _linked(target, [sample["key"] for sample in found["samples"]])
+        chosen = request.GET.get("word", "")
         word = next((word for word in found["words"] if word["word"] == chosen), None)
-    else:
-        word = None
+    if word:
+        word_cases = _linked(target, word["cases"])
+    failed = None
+    if work is None:
+        failed = queries.failed(target)
     context = {
         "trail": trail,
         "found": found,
-        "left_out": [(_(LEFT_OUT.get(name, name)), n) for name, n in report.left_out.items()] if report else [],
+        "left_out": left_out,
         "work": work,
-        "failed": queries.failed(target) if work is None else None,
+        "failed": failed,
         "idle": work is not None and not live_workers(runs_tasks=True).exists(),
         "can_be_probed": queries.can_be_probed(target),
         "frozen": isinstance(target, Release) and queries.frozen_report(target) is not None,
         "word": word,
-        "word_cases": _linked(target, word["cases"]) if word else [],
-        "samples": _linked(target, [sample["key"] for sample in found["samples"]]) if found else [],
+        "word_cases": word_cases,
+        "samples": samples,
     }
     return render(request, "generation/probes/probes.html", context)
 

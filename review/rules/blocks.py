@@ -6,15 +6,13 @@ a benchmark.
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from review.rules import limits
 from review.rules.answers import Recent
 from review.rules.text import character_edges, find_words, widened
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,6 @@ class Table:
     tone: Literal["plain", "trap"] = "plain"
     kind: Literal["table"] = "table"
     places: tuple[tuple[int, ...], ...] = ()
-
-
-def table_of(title: str, rows: Iterable[T], *columns: tuple[str, Callable[[T], str]]) -> Table:
-    """A table with a line for each of `rows`: under each column, what its function makes of it."""
-    cells = tuple(tuple(cell(row) for _name, cell in columns) for row in rows)
-    return Table(title, tuple(name for name, _cell in columns), cells)
 
 
 def share_table(title: str, columns: tuple[str, ...], counts: Iterable[tuple[str, int]], whole: int) -> Table:

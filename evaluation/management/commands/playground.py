@@ -34,7 +34,8 @@ class Command(StepCommand):
         if options["endpoint"] is None:
             raise CommandError("Give --endpoint.")
         asked = PlaygroundSettings(**given_settings(options, PlaygroundSettings))
-        prepared, endpoint = services.prepare(asked), endpoints_queries.endpoint(options["endpoint"])
+        endpoint = endpoints_queries.endpoint(options["endpoint"])
+        prepared = services.prepare(asked, endpoint.model)
         shown: dict[str, Any] = {"what": prepared.label, "on": prepared.on, "role": prepared.role}
         if not options["send"]:
             return {**shown, "body": services.shown_body(prepared.body(endpoint)), "failed": 0}

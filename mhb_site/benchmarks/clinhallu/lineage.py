@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, STAGES
-from review.rules.blocks import Block, Table, Text, share_table, table_of
+from review.rules.blocks import Block, Table, Text, share_table
 
 STATUSES = ("kept", "invalid", "wrong", "inconsistent", "unjudged")
 
@@ -34,22 +34,24 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         blocks.append(Text(_("Origin"), _("Published sample, used unchanged")))
     candidates = list(data.get("candidates", ()))
     if candidates:
-        checkers = {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}
-        blocks.append(
-            table_of(
-                _("Candidates"),
-                candidates,
-                (_("Candidate"), lambda each: str(each["number"])),
-                (_("Answer"), lambda each: each["trace"]["answer"]),
-                (_("Checked by"), lambda each: checkers.get(each["answer"]["by"], "") if "answer" in each else ""),
-                (_("Result"), lambda each: _status_label(each["status"])),
-                (_("Reason"), lambda each: each["why"]),
-            )
-        )
+        columns = (_("Candidate"), _("Answer"), _("Checked by"), _("Result"), _("Reason"))
+        blocks.append(Table(_("Candidates"), columns, tuple(map(_candidate_row, candidates))))
         blocks += [_rejected_candidate(candidate) for candidate in candidates if candidate["status"] != "kept"]
     if data.get("report"):
         blocks.append(Text(_("Report on the image, given to the judge"), data["report"]))
     return blocks
+
+
+def _checkers() -> dict[str, str]:
+    return {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}
+
+
+def _candidate_row(candidate: Mapping[str, Any]) -> tuple[str, ...]:
+    checked_by = ""
+    if "answer" in candidate:
+        checked_by = _checkers().get(candidate["answer"]["by"], "")
+    answer, result = candidate["trace"]["answer"], _status_label(candidate["status"])
+    return str(candidate["number"]), answer, checked_by, result, candidate["why"]
 
 
 def _rejected_candidate(candidate: Mapping[str, Any]) -> Block:
@@ -85,8 +87,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         totals = ((_("Questions with a kept trace"), questions - rejected), (_("Questions without"), rejected))
         blocks.append(share_table(_("Questions"), (_("Result"), _("Questions"), _("Share")), totals, questions))
     if checked:
-        names = (("letter", _("option letter")), ("judge", _("judge")), ("text", _("text comparison")))
-        counts = [(label, checked[name]) for name, label in names]
+        counts = [(label, checked[name]) for name, label in _checkers().items()]
         columns = (_("Checked by"), _("Candidates"), _("Share"))
         blocks.append(share_table(_("Answers checked by"), columns, counts, checked.total()))
     if origins:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, REASONS
 from mhb_site.benchmarks.medhal.taxonomy import SOURCES
-from review.rules.blocks import Block, Table, table_of
+from review.rules.blocks import Block, Table
 
 # Table 3 of the paper: the percentage of samples that the filter kept.
 PAPER_SHARES = {"sumpubmed": 99.30, "acn": 82.00, "medmcqa": 96.87, "medqa": 99.44, "mednli": 100.00}
@@ -67,22 +67,18 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     labels = {name: _(label) for name, label in SOURCES}
     blocks: list[Block] = []
     if judged:
-        blocks.append(
-            table_of(
-                _("Kept by the filter"),
-                sorted(judged),
-                (_("Source"), lambda source: labels.get(source, source)),
-                (_("Statements judged"), lambda source: f"{judged[source]:,}"),
-                (_("Kept"), lambda source: f"{kept[source]:,}"),
-                (_("Share kept"), lambda source: f"{100 * kept[source] / judged[source]:.2f} %"),
-                (_("In the paper"), lambda source: f"{PAPER_SHARES[source]:.2f} %" if source in PAPER_SHARES else ""),
-            )
-        )
+        columns = (_("Source"), _("Statements judged"), _("Kept"), _("Share kept"), _("In the paper"))
+        rows = []
+        for source in sorted(judged):
+            share, published = f"{100 * kept[source] / judged[source]:.2f} %", ""
+            if source in PAPER_SHARES:
+                published = f"{PAPER_SHARES[source]:.2f} %"
+            rows.append((labels.get(source, source), f"{judged[source]:,}", f"{kept[source]:,}", share, published))
+        blocks.append(Table(_("Kept by the filter"), columns, tuple(rows)))
     if left_out:
-        by_number = sorted(left_out, key=lambda entry: (entry[0], -left_out[entry], entry[1]))
-        rows = tuple(
-            (labels.get(source, source), _(REASONS.get(reason, reason)), f"{left_out[source, reason]:,}")
-            for source, reason in by_number
-        )
-        blocks.append(Table(_("Left out"), (_("Source"), _("Reason"), _("Records and pairs")), rows))
+        lines = []
+        for source, reason in sorted(left_out, key=lambda entry: (entry[0], -left_out[entry], entry[1])):
+            number = f"{left_out[source, reason]:,}"
+            lines.append((labels.get(source, source), _(REASONS.get(reason, reason)), number))
+        blocks.append(Table(_("Left out"), (_("Source"), _("Reason"), _("Records and pairs")), tuple(lines)))
     return blocks

@@ -51,11 +51,12 @@ def temperature_of(draft: Draft, number: int) -> float:
 
 
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\s\u3400-\u9fff]+")
+_ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
 def count_words(text: str) -> int:
     """The number of words, separated by white space; each Chinese character counts as a word."""
-    return sum(any(sign.isalnum() for sign in word) for word in _WORD.findall(text))
+    return sum(_ALPHANUMERIC.search(word) is not None for word in _WORD.findall(text))
 
 
 def length_bounds(truth: str, share: float) -> tuple[int, int]:

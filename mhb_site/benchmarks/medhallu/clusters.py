@@ -114,5 +114,6 @@ def _describe_cluster(
     if members:
         fooling = [member["fooled"] >= attempt.fooled_to_qualify(settings, member) for member in members]
         description["share"] = round(fmean(fooling), 6)
-        description |= {name: round(fmean(member["near"][name] for member in members), 6) for name in MEASURES}
+        for name in MEASURES:
+            description[name] = round(fmean(member["near"][name] for member in members), 6)
     return description

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.medhallu.candidates import all_of
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
-from review.rules.blocks import Block, Point, Points, Table, format_percent, share_table, table_of
+from review.rules.blocks import Block, Point, Points, Table, format_percent, share_table
 
 FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
@@ -64,6 +64,9 @@ def _all_candidates(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _sample_table(final: Mapping[str, Any]) -> Table:
+    reason = _("qualified")
+    if final.get("fallback"):
+        reason = _("most similar to the true answer, because no candidate qualified")
     rows = [
         (_("Difficulty"), _difficulty_label(final["difficulty"])),
         (_("Category"), f"{final['category']} {_category_label(final['category'])}".strip()),
@@ -71,11 +74,10 @@ def _sample_table(final: Mapping[str, Any]) -> Table:
     if final.get("published"):
         rows.append((_("Origin"), _("Published sample, used unchanged")))
     else:
-        fallback = _("most similar to the true answer, because no candidate qualified")
         rows += [
             (_("Candidate"), final["number"]),
             (_("Tries"), str(final["tries"])),
-            (_("Reason for selection"), fallback if final["fallback"] else _("qualified")),
+            (_("Reason for selection"), reason),
         ]
     if "length" in final.get("flags", ()):
         rows.append((_("Length"), _("outside the length limits, even after a second request")))
@@ -83,30 +85,26 @@ def _sample_table(final: Mapping[str, Any]) -> Table:
 
 
 def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
+    columns = (_("Candidate"), _("Method"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
+    return Table(_("Candidates"), columns, tuple(map(_candidate_row, candidates)))
+
+
+def _candidate_row(candidate: Mapping[str, Any]) -> tuple[str, ...]:
     methods = {
         "generate": _("generated"),
         "regenerate": _("regenerated from feedback"),
         "rewrite": _("rewritten by the critic"),
     }
-    outside = _("outside the length limits")  # not in the f-string: makemessages does not look there
-
-    def fooled(candidate: Mapping[str, Any]) -> str:
+    temperature, length, fooled = "", str(candidate["words"]), ""
+    if candidate["temperature"] is not None:
+        temperature = f"{candidate['temperature']:.2f}"
+    if "length" in candidate["flags"]:
+        length = f"{length} ({_('outside the length limits')})"
+    if "fooled" in candidate:
         readable = sum(not vote["broken"] for vote in candidate.get("votes", ()))
-        if "fooled" in candidate:
-            return f"{candidate['fooled']} / {readable}"
-        return ""
-
-    return table_of(
-        _("Candidates"),
-        candidates,
-        (_("Candidate"), lambda each: each["number"]),
-        (_("Method"), lambda each: methods[each["by"]]),
-        (_("Temperature"), lambda each: "" if each["temperature"] is None else f"{each['temperature']:.2f}"),
-        (_("Category"), lambda each: each["category"]),
-        (_("Words"), lambda each: f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"])),
-        (_("Fooled"), fooled),
-        (_("Result"), _result_label),
-    )
+        fooled = f"{candidate['fooled']} / {readable}"
+    method, category = methods[candidate["by"]], candidate["category"]
+    return candidate["number"], method, temperature, category, length, fooled, _result_label(candidate)
 
 
 def _answer_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
@@ -138,29 +136,26 @@ def _voter_label(role: str) -> str:
 
 def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     first_labels = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
-    votes = [{**vote, "of": candidate["number"]} for candidate in candidates for vote in candidate.get("votes", ())]
-    return table_of(
-        _("Votes"),
-        votes,
-        (_("Candidate"), lambda vote: vote["of"]),
-        (_("Voter"), lambda vote: _voter_label(vote["role"])),
-        (_("Shown first"), lambda vote: first_labels[vote["first"]]),
-        (_("Reply"), lambda vote: f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"]),
-        (_("Result"), lambda vote: RESULTS[result_of(vote)]),
-    )
+    rows = []
+    for candidate in candidates:
+        for vote in candidate.get("votes", ()):
+            reply = vote["reply"]
+            if vote.get("unread"):
+                reply = f"{vote['unread']}\n→ {reply}"
+            voter, first = _voter_label(vote["role"]), first_labels[vote["first"]]
+            rows.append((candidate["number"], voter, first, reply, RESULTS[result_of(vote)]))
+    return Table(_("Votes"), (_("Candidate"), _("Voter"), _("Shown first"), _("Reply"), _("Result")), tuple(rows))
 
 
 def _entailment_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
-    scored = [{**each["entailment"], "of": each["number"]} for each in candidates if each.get("entailment")]
-    return table_of(
-        _("Entailment"),
-        scored,
-        (_("Candidate"), lambda scores: scores["of"]),
-        (_("Judged by"), lambda scores: scores["by"]),
-        (_("Candidate entails true answer"), lambda scores: f"{scores['forward']:.3f}"),
-        (_("True answer entails candidate"), lambda scores: f"{scores['backward']:.3f}"),
-        (_("Minimum"), lambda scores: f"{scores['least']:.3f}"),
-    )
+    rows = []
+    for candidate in candidates:
+        scores = candidate.get("entailment")
+        if scores:
+            shares = (f"{scores[way]:.3f}" for way in ("forward", "backward", "least"))
+            rows.append((candidate["number"], scores["by"], *shares))
+    ways = _("Candidate entails true answer"), _("True answer entails candidate"), _("Minimum")
+    return Table(_("Entailment"), (_("Candidate"), _("Judged by"), *ways), tuple(rows))
 
 
 # ----------------------------------------------------------------------------------------- clusters

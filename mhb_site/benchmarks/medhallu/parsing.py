@@ -88,8 +88,8 @@ def read_reply(text: str, *, unsure: bool) -> Reading:
     among the choices.
     """
     lines = text_lines(text)
-    by_line = [{_reading_of(match) for match in decisions_in(line, _DECISION, _FILLER)} for line in lines]
-    decisions = {reading for readings in by_line if readings for reading in readings}
+    by_line = [set(map(_reading_of, decisions_in(line, _DECISION, _FILLER))) for line in lines]
+    decisions = set[Reading]().union(*by_line)
     if len(decisions) != 1 or not (by_line[0] or by_line[-1]):
         return Reading.UNPARSED
     (reading,) = decisions
@@ -105,7 +105,7 @@ def text_lines(text: str) -> list[str]:
     Rules and code fences are left out.
     """
     lines = unicodedata.normalize("NFKC", text).casefold().splitlines()
-    return [line for line in lines if any(character.isalnum() for character in line)]
+    return [line for line in lines if any(map(str.isalnum, line))]
 
 
 def decisions_in(line: str, decision: re.Pattern[str], filler: re.Pattern[str]) -> list[re.Match[str]]:

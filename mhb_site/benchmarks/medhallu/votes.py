@@ -45,8 +45,8 @@ def read_vote(reply: str) -> int | None:
     may choose otherwise or doubt it. `reply` is the model's text without its reasoning.
     """
     lines = text_lines(reply)
-    by_line = [{_number(match) for match in decisions_in(line, _CHOICE, _FILLER)} for line in lines]
-    chosen = {number for numbers in by_line for number in numbers}
+    by_line = [set(map(_number, decisions_in(line, _CHOICE, _FILLER))) for line in lines]
+    chosen = set[int]().union(*by_line)
     if len(chosen) != 1 or not (by_line[0] or by_line[-1]):
         return None
     prose = "\n".join(line for line, numbers in zip(lines, by_line, strict=True) if not numbers)

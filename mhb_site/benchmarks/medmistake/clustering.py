@@ -121,11 +121,10 @@ def _cluster_blocks(
 ) -> list[DraftGroup]:
     """The groups within each block of positions. CPU-bound: run it outside the event loop."""
     whole = _normalise(np.concatenate(vectors))
-    return [
-        group
-        for block in blocks
-        for group in _cluster_block([numbers[place] for place in block], whole[list(block)], values)
-    ]
+    groups: list[DraftGroup] = []
+    for block in blocks:
+        groups += _cluster_block([numbers[place] for place in block], whole[list(block)], values)
+    return groups
 
 
 def _cluster_block(numbers: Sequence[int], vectors: Vectors, values: Mapping[str, Any]) -> list[DraftGroup]:

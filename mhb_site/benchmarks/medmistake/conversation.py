@@ -143,9 +143,12 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
         "ended": "published",
     }
     if content.get("scores"):
-        names = ("dimension", "category", "score", "note")
-        data["published"] = [{name: entry[name] for name in names} for entry in content["scores"]]
+        data["published"] = list(map(_published_score, content["scores"]))
     return [replace(draft, data=data)]
+
+
+def _published_score(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in ("dimension", "category", "score", "note")}
 
 
 # ---------------------------------------------------------------------------------------- committee
@@ -322,24 +325,39 @@ def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> N
         raise BrokenReply("Two mistakes have the same title: group them.")
 
 
+def _begins_with_case(draft: Draft) -> bool:
+    return bool(draft.record.content.get("kind") == CASE)
+
+
+def _begins_with_conversation(draft: Draft) -> bool:
+    return bool(draft.record.content.get("kind") == CONVERSATION)
+
+
+def _goes_on(draft: Draft) -> bool:
+    return "ended" not in draft.data
+
+
+def _is_scored_here(draft: Draft) -> bool:
+    return is_generated(draft) and not draft.data.get("published")
+
+
+def _extract_prompts(draft: Draft) -> list[tuple[str, str]]:
+    return [("extractor", SETS[draft.prompts]["extract"].label)]
+
+
+def _score_step(judge: str) -> Step:
+    return Step(
+        judge,
+        partial(_score_dimensions, judge=judge),
+        _is_scored_here,
+        partial(_judge_prompts, judge=judge),
+        again=partial(_has_unscored, judge=judge),
+    )
+
+
 STEPS: tuple[Step, ...] = (
-    Step(
-        "converse",
-        converse,
-        lambda draft: draft.record.content.get("kind") == CASE,
-        _turn_prompts,
-        again=lambda draft: "ended" not in draft.data,
-    ),
-    Step("take_conversation", take_conversation, lambda draft: draft.record.content.get("kind") == CONVERSATION),
-    *(
-        Step(
-            judge,
-            partial(_score_dimensions, judge=judge),
-            lambda draft: is_generated(draft) and not draft.data.get("published"),
-            partial(_judge_prompts, judge=judge),
-            again=partial(_has_unscored, judge=judge),
-        )
-        for judge in JUDGES
-    ),
-    Step("extract", extract, is_generated, lambda draft: [("extractor", SETS[draft.prompts]["extract"].label)]),
+    Step("converse", converse, _begins_with_case, _turn_prompts, again=_goes_on),
+    Step("take_conversation", take_conversation, _begins_with_conversation),
+    *map(_score_step, JUDGES),
+    Step("extract", extract, is_generated, _extract_prompts),
 )

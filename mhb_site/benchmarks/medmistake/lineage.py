@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 from mhb_site.benchmarks.medmistake import conversation, presets
 from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
 from mhb_site.benchmarks.medmistake.review import invented_values, marked_turns
-from review.rules.blocks import Block, Dialogue, Table, table_of
+from review.rules.blocks import Block, Dialogue, Table
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
@@ -40,18 +40,11 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
-        blocks.append(
-            table_of(
-                _("Scenarios tried"),
-                attempts,
-                (_("Scenario"), lambda attempt: attempt["scenario"]),
-                (
-                    _("Gives away"),
-                    lambda attempt: ", ".join(str(each["text"]) for each in attempt["gives_away"]) or "–",
-                ),
-                (_("Repeated by"), _repeaters),
-            )
-        )
+        tried = []
+        for attempt in attempts:
+            gives_away = ", ".join(str(hint["text"]) for hint in attempt["gives_away"])
+            tried.append((attempt["scenario"], gives_away or "–", _repeaters(attempt)))
+        blocks.append(Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), tuple(tried)))
     return blocks
 
 

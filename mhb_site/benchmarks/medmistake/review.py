@@ -19,17 +19,17 @@ from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import RubricText
+from review.rules.questions import Question, RubricText
 
 FORM = replace(folder_form(__package__), severities=RISKS)
+
+
+def _final(question: Question) -> Question:
+    return replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
+
+
 # A published scenario cannot be written again, so any rejection is final.
-PUBLISHED_FORM = replace(
-    FORM,
-    questions=tuple(
-        replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
-        for question in FORM.questions
-    ),
-)
+PUBLISHED_FORM = replace(FORM, questions=tuple(map(_final, FORM.questions)))
 MAX_EXCERPT = 400  # characters of a turn that are quoted; the whole turn is in the conversation
 SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 

@@ -48,11 +48,14 @@ PLANTED = read_declared(PlantedMistake, __file__, "planted.json")
 
 def opportunities(first: str, seed: int) -> tuple[PlantedMistake, ...]:
     """The mistakes possible in a visit that starts with the patient's words `first`, in order."""
-    fitting = [mistake for mistake in PLANTED if any(word in first for word in mistake.fits)]
-    general = sorted(
-        (mistake for mistake in PLANTED if not mistake.fits),
-        key=lambda mistake: chance(seed, "opportunity", first, mistake.key),
-    )
+    fitting: list[PlantedMistake] = []
+    general: list[PlantedMistake] = []
+    for mistake in PLANTED:
+        if not mistake.fits:
+            general.append(mistake)
+        elif any(word in first for word in mistake.fits):
+            fitting.append(mistake)
+    general.sort(key=lambda mistake: chance(seed, "opportunity", first, mistake.key))
     return (*fitting, *general)[:OPPORTUNITIES]
 
 

@@ -1,6 +1,6 @@
 """MedMistake's categories (the 29 that the paper names) and the facets of a sample."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
@@ -34,11 +34,17 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
     the model that made the mistake, the targets by which the scenario was chosen, and whether any
     of them repeated the mistake.
     """
-    values = {
-        "risk": [content["mistake"].get("risk", "")],
-        "doctor": [content.get("doctor", "")],
-        "target": list(content.get("targets", ())),
-        "replicated": ["yes" if content.get("replicated") else "no"],
+    replicated = "no"
+    if content.get("replicated"):
+        replicated = "yes"
+    return {
+        "category": list(traps),
+        "risk": _present([content["mistake"].get("risk", "")]),
+        "doctor": _present([content.get("doctor", "")]),
+        "target": _present(content.get("targets", ())),
+        "replicated": [replicated],
     }
-    present = {name: [value[:100] for value in named if value] for name, named in values.items()}
-    return {"category": list(traps), **present}
+
+
+def _present(values: Iterable[str]) -> list[str]:
+    return [value[:100] for value in values if value]

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import Check, CheckFinding, Draft, Models, ReplyShape
+from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.recipe import Check, CheckFinding, Draft, Models, ReplyShape, Step, per_draft
 from mhb_site.benchmarks.mhb import judging
 from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 from review.rules.blocks import Block, Table, Text
@@ -106,10 +106,37 @@ async def judge_plain_answer(draft: Draft, models: Models) -> Sequence[Draft]:
     return [draft.extended(plain_failed=failed)]
 
 
+def _reads_blind(draft: Draft) -> bool:
+    return GIVES_AWAY in draft.checks
+
+
+def _examines(draft: Draft) -> bool:
+    return not INFORMED.isdisjoint(draft.checks)
+
+
+def _answers_plainly(draft: Draft) -> bool:
+    return PLAIN in draft.checks
+
+
+def _asks(prompt: Prompt, _draft: Draft) -> list[tuple[str, str]]:
+    return [(ROLE, prompt.label)]
+
+
+STEPS: tuple[Step, ...] = (
+    per_draft(read_blind, applies=_reads_blind, asks=partial(_asks, EXAMINE_BLIND)),
+    per_draft(examine, applies=_examines, asks=partial(_asks, EXAMINE)),
+    per_draft(answer_plainly, applies=_answers_plainly, asks=partial(_asks, ANSWER_PLAINLY)),
+    per_draft(judge_plain_answer, applies=_answers_plainly, asks=partial(_asks, judging.JUDGE_ALL)),
+)
+
+
 def _planted(draft: Draft) -> list[dict[str, str]]:
     """The planted traps as the examiner sees them."""
     names = ("code", "name", "where", "words", "false", "why")
-    return [{name: trap[name] for name in names if name in trap} for trap in draft.data["content"]["traps"]]
+    planted = []
+    for trap in draft.data["content"]["traps"]:
+        planted.append({name: trap[name] for name in names if name in trap})
+    return planted
 
 
 def _keyed_rubrics(draft: Draft) -> list[dict[str, Any]]:
@@ -129,15 +156,22 @@ def findings(data: Mapping[str, Any]) -> dict[str, list[str]]:
     Replies to earlier prompts lack some parts.
     """
     examined = data.get("examined") or {}
-    return {
-        GIVES_AWAY: [f"“{each['words']}” {each['why']}" for each in data.get("blind", ()) if each["shows"] == WORDING],
-        EXISTS: [f"{each['code'][:20]} {each['name'][:200]}: {each['what']}" for each in examined.get("existing", ())],
-        ABSENT: list(examined.get("absent", ())),
-        BAIT: [examined["bait"]] if examined.get("bait") else [],
-        LANGUAGE: [f"“{words}”" for words in examined.get("foreign", ())],
-        RUBRICS: [f"{each['key'][:20]} ({each['fault']}): {each['why']}" for each in examined.get("rubrics", ())],
-        PLAIN: [f"{each['key'][:20]}: {each['explanation']}" for each in data.get("plain_failed", ())],
-    }
+    found: dict[str, list[str]] = {name: [] for name in (GIVES_AWAY, EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS, PLAIN)}
+    for noticed in data.get("blind", ()):
+        if noticed["shows"] == WORDING:
+            found[GIVES_AWAY].append(f"“{noticed['words']}” {noticed['why']}")
+    for existing in examined.get("existing", ()):
+        found[EXISTS].append(f"{existing['code'][:20]} {existing['name'][:200]}: {existing['what']}")
+    found[ABSENT] += examined.get("absent", ())
+    if examined.get("bait"):
+        found[BAIT].append(examined["bait"])
+    for words in examined.get("foreign", ()):
+        found[LANGUAGE].append(f"“{words}”")
+    for rubric in examined.get("rubrics", ()):
+        found[RUBRICS].append(f"{rubric['key'][:20]} ({rubric['fault']}): {rubric['why']}")
+    for judged in data.get("plain_failed", ()):
+        found[PLAIN].append(f"{judged['key'][:20]}: {judged['explanation']}")
+    return found
 
 
 def _summary(check: str, data: Mapping[str, Any]) -> str:
@@ -178,12 +212,11 @@ def tables(data: Mapping[str, Any]) -> list[Block]:
         columns = (gettext("Words"), gettext("Why"), gettext("Shown by"))
         blocks.append(Table(gettext("What the examiner noticed, reading blind"), columns, noticed))
     if "examined" in data:
-        answers = tuple(
-            (gettext(check.label), _summary(check.name, data) or gettext("no"))
-            for check in CHECKS
-            if check.name in INFORMED
-        )
-        blocks.append(Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), answers))
+        answers = []
+        for check in CHECKS:
+            if check.name in INFORMED:
+                answers.append((gettext(check.label), _summary(check.name, data) or gettext("no")))
+        blocks.append(Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), tuple(answers)))
     if "plain_answer" in data:
         blocks.append(Text(gettext("A brief, correct answer"), data["plain_answer"]))
         failed = _summary(PLAIN, data) or gettext("It meets every rubric.")

@@ -119,8 +119,9 @@ def check_dialogue(
     """
     turns = [turn.content for turn in reply.turns]
     source_texts = [turn["content"] for turn in source]
-    changed = [text for text in turns if _key(text) not in {_key(known) for known in source_texts}]
-    rejected_texts = ["\n".join(turn["content"] for turn in version.get("turns", ())) for version in rejected]
+    known = set(map(_key, source_texts))
+    changed = [text for text in turns if _key(text) not in known]
+    rejected_texts = list(map(_dialogue_text, rejected))
     faults = (
         _dialogue_faults(reply, source),
         _source_faults(reply, source, min_kept),
@@ -197,11 +198,18 @@ def _repetition_faults(
         if word_overlap(text, earlier) < ALIKE:
             continue
         known = [str(rubric["criterion"]) for rubric in version.get("rubrics", ())]
-        if len(criteria) == len(known) and all(
-            any(word_overlap(criterion, other) >= RESTATED for other in known) for criterion in criteria
-        ):
+        new = [criterion for criterion in criteria if not _restates(criterion, known)]
+        if len(criteria) == len(known) and not new:
             yield f"This is a rejected version, unchanged or nearly so (number {number}): correct what the reasons name."
             return
+
+
+def _dialogue_text(version: Mapping[str, Any]) -> str:
+    return "\n".join(turn["content"] for turn in version.get("turns", ()))
+
+
+def _restates(criterion: str, known: Sequence[str]) -> bool:
+    return any(word_overlap(criterion, other) >= RESTATED for other in known)
 
 
 def _bait_faults(bait: str) -> Iterator[str]:

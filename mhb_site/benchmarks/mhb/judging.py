@@ -50,11 +50,11 @@ def judge_all(content: Mapping[str, Any], criteria: Sequence[Mapping[str, Any]],
 
 def shown_traps(content: Mapping[str, Any], codes: Sequence[str] = ()) -> list[dict[str, str]]:
     """The planted traps of these codes as judges see them; all of them if no code is given."""
-    return [
-        {name: trap[name] for name in ("code", "name", "words", "false", "why") if name in trap}
-        for trap in content.get("traps", ())
-        if not codes or trap["code"] in codes
-    ]
+    shown = []
+    for trap in content.get("traps", ()):
+        if not codes or trap["code"] in codes:
+            shown.append({name: trap[name] for name in ("code", "name", "words", "false", "why") if name in trap})
+    return shown
 
 
 def context_and_question(content: Mapping[str, Any]) -> tuple[Any, str]:

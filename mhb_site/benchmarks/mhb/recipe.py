@@ -28,7 +28,7 @@ from generation.recipes.recipe import (
     settings_in_force,
 )
 from generation.recipes.text_similarity import longest_leak, word_overlap
-from mhb_site.benchmarks.mhb import control, examiner, judging, rewording
+from mhb_site.benchmarks.mhb import control, examiner, rewording
 from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
@@ -292,6 +292,34 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     return [*blocks, *examiner.tables(data)]
 
 
+def _asks_generator(draft: Draft) -> list[tuple[str, str]]:
+    return [("generator", _injection_prompt(draft).label)]
+
+
+def _asks_checker(draft: Draft) -> list[tuple[str, str]]:
+    return [("checker", SETS[draft.prompts]["answerable_report"].label)]
+
+
+def _asks_for_control(draft: Draft) -> list[tuple[str, str]]:
+    return [("generator", control.PROMPTS_BY_KIND[draft.record.content["kind"]].label)]
+
+
+def _asks_for_rewording(_draft: Draft) -> list[tuple[str, str]]:
+    return [("generator", rewording.REWORD.label)]
+
+
+def _asks_verifier(draft: Draft) -> list[tuple[str, str]]:
+    return [(rewording.verifier(draft), rewording.CHECK.label)]
+
+
+STEPS = (
+    per_draft(inject, asks=_asks_generator),
+    per_draft(answerable, applies=_needs_answer_check, asks=_asks_checker),
+    per_draft(control.ask_control, applies=control.makes_control, asks=_asks_for_control),
+    per_draft(rewording.ask_rewording, applies=rewording.makes_rewording, asks=_asks_for_rewording),
+    per_draft(rewording.check_rewording, applies=rewording.makes_rewording, asks=_asks_verifier),
+    *examiner.STEPS,
+)
 RECIPE = Recipe(
     label=_("MHB: hallucination traps"),
     intended=(
@@ -317,49 +345,7 @@ RECIPE = Recipe(
             independent_of=("generator",),
         ),
     ),
-    steps=(
-        per_draft(inject, asks=lambda draft: [("generator", _injection_prompt(draft).label)]),
-        per_draft(
-            answerable,
-            applies=_needs_answer_check,
-            asks=lambda draft: [("checker", SETS[draft.prompts]["answerable_report"].label)],
-        ),
-        per_draft(
-            control.ask_control,
-            applies=control.makes_control,
-            asks=lambda draft: [("generator", control.PROMPTS_BY_KIND[draft.record.content["kind"]].label)],
-        ),
-        per_draft(
-            rewording.ask_rewording,
-            applies=rewording.makes_rewording,
-            asks=lambda _draft: [("generator", rewording.REWORD.label)],
-        ),
-        per_draft(
-            rewording.check_rewording,
-            applies=rewording.makes_rewording,
-            asks=lambda draft: [(rewording.verifier(draft), rewording.CHECK.label)],
-        ),
-        per_draft(
-            examiner.read_blind,
-            applies=lambda draft: examiner.GIVES_AWAY in draft.checks,
-            asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE_BLIND.label)],
-        ),
-        per_draft(
-            examiner.examine,
-            applies=lambda draft: bool(examiner.INFORMED & set(draft.checks)),
-            asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE.label)],
-        ),
-        per_draft(
-            examiner.answer_plainly,
-            applies=lambda draft: examiner.PLAIN in draft.checks,
-            asks=lambda _draft: [(examiner.ROLE, examiner.ANSWER_PLAINLY.label)],
-        ),
-        per_draft(
-            examiner.judge_plain_answer,
-            applies=lambda draft: examiner.PLAIN in draft.checks,
-            asks=lambda _draft: [(examiner.ROLE, judging.JUDGE_ALL.label)],
-        ),
-    ),
+    steps=STEPS,
     sample=sample,
     max_versions=MAX_VERSIONS,
     checks=(

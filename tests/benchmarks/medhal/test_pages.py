@@ -9,10 +9,13 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.labels import value_name
+from evaluation.playground.services import PlaygroundSettings, is_edited
 from generation.batches import launch as batches_launch
 from generation.models import Draft
 from tests.benchmarks.medhal.helpers import MCQ, STATEMENT
+from tests.benchmarks.medhal.statements import create_release, statement
 from tests.benchmarks.medhal.test_batch import run_batch, settings, source_of
+from tests.engine import endpoint
 
 CHINESE = {"accept-language": "zh-hans"}
 
@@ -57,3 +60,20 @@ def test_the_page_lists_models_only_if_the_batch_asks_any(
 )
 def test_a_short_code_is_shown_before_its_label_and_other_values_are_not(value: str, label: str, name: str) -> None:
     assert value_name(value, label) == name
+
+
+@pytest.mark.django_db
+def test_the_playground_asks_each_model_in_its_own_format(admin_client: Client) -> None:
+    release = create_release([statement(1, context="Forty adults took it.")])
+    models = ["halloumi-8b", "other", "prometheus-2"]
+    for model in models:
+        endpoint("http://127.0.0.1:9/v1", model)
+    what = f"model:{release.reference}:qa-own"
+    context = admin_client.get(reverse("evaluation:playground"), {"what": what, "endpoints": models}).context
+    bodies = dict(context["bodies"])
+    assert "<|context|>" in bodies["halloumi-8b"]
+    assert "is this statement factual?" in bodies["other"]
+    assert "[RESULT]" in bodies["prometheus-2"]
+    asked, turns = PlaygroundSettings(what), [text for _role, text, _images in context["turns"]]
+    assert not is_edited(asked, turns, models)
+    assert is_edited(asked, [f"{turns[0]} Be brief.", *turns[1:]], models)

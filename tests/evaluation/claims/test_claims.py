@@ -24,6 +24,7 @@ from evaluation.claims.claims import (
     TRAP,
     UNREAD,
     BenchmarkClaim,
+    Claims,
     unread,
 )
 from evaluation.claims.measures import ASKED, COLD, JUDGED, JUDGES, WARM
@@ -176,6 +177,19 @@ def test_models_no_further_apart_than_their_verdicts_turn_are_marked() -> None:
     assert not is_marked(0.0, "samples_failed"), "the floor is that of the primary metric"
 
 
+@pytest.mark.django_db
+def test_the_report_marks_differences_that_asking_again_makes_too(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reverse("evaluation:run", args=[finished_run("m-1", "m-2").pk])
+    marks = {}
+    for limit in (0.6, 0.4, None):
+        monkeypatch.setattr(Claims, "limit", limit)
+        marks[limit] = admin.get(page).content.decode().count(">below the floor<")
+    # They differ by one half, and on the traps of cluster C by nothing.
+    assert marks[0.6] > marks[0.4] > 0 == marks[None]
+
+
 @pytest.mark.plain
 def test_without_data_a_claim_neither_holds_nor_fails() -> None:
     """Nine records are too few for an interval; without repeats there is no floor."""
@@ -214,15 +228,18 @@ def test_votes_of_judges_turn_as_counted_by_hand() -> None:
     assert shares == {(JUDGED, "a"): (0.1, len(rows)), (JUDGES, "a – b"): (0.2, len(rows))}
 
 
-def finished_run() -> Run:
-    """A run of twelve conversations, of which every criterion is met."""
+def finished_run(*models: str) -> Run:
+    """A run of twelve conversations, whose criteria are met, but not those on A1 by a model m-2."""
     release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 12)
     nowhere = "http://127.0.0.1:9/v1"
-    run = services.launch_run(RunSettings(release, [endpoint(nowhere, "m-1")], endpoint(nowhere, "judge")))
+    judge = endpoint(nowhere, "judge")
+    run = services.launch_run(RunSettings(release, [endpoint(nowhere, name) for name in models or ("m-1",)], judge))
     Response.objects.filter(run=run).update(status="done", outcome="answered", text="An answer.")
     for response in Response.objects.filter(run=run).select_related("sample"):
         for rubric in response.sample.rubrics.all():
-            Judgment.objects.create(run=run, response=response, rubric=rubric, status="done", verdict="met")
+            fails = response.endpoint.name == "m-2" and rubric.traps == ["A1"]
+            verdict = "not_met" if fails else "met"
+            Judgment.objects.create(run=run, response=response, rubric=rubric, status="done", verdict=verdict)
     Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
     return run
 

@@ -25,21 +25,23 @@ def match_surface(altered: str, original: str) -> str:
     if original == original.lower():
         text = text.lower()
     elif original[:1].islower() != text[:1].islower() and original[:1].isalpha():
-        text = (text[:1].lower() if original[:1].islower() else text[:1].upper()) + text[1:]
+        text = text[:1].swapcase() + text[1:]
     return _with_spacing(text, original)
 
 
 def same_spacing(altered: str, original: str) -> bool:
     """Whether both have the same unusual spaces, as often."""
-    unusual_altered, unusual_original = (
-        sorted(gap for gap in re.findall(r"\s+", text) if gap != " ") for text in (altered, original)
-    )
-    return unusual_altered == unusual_original
+    return _unusual_spaces(altered) == _unusual_spaces(original)
+
+
+def _unusual_spaces(text: str) -> list[str]:
+    return sorted(gap for gap in re.findall(r"\s+", text) if gap != " ")
 
 
 def _with_spacing(text: str, original: str) -> str:
     old, new = _tokens(original), _tokens(text)
-    old_keys, new_keys = ([_key(token) for _gap, token in side] for side in (old, new))
+    old_keys = [_key(token) for _gap, token in old]
+    new_keys = [_key(token) for _gap, token in new]
     matcher = SequenceMatcher(None, old_keys, new_keys, autojunk=False)
     result: list[str] = []
     pending = ""  # the original's space after a token that has no counterpart
