@@ -12,9 +12,10 @@ from time import monotonic
 from typing import Any
 
 import psycopg
+from psycopg.waiting import Ready
 
 PATIENCE = 0.4  # seconds without an answer after which somebody asks; a statement may take longer
-ANSWERS_WITHIN = 0.8  # seconds in which a server that lives answers a new client
+ANSWERS_WITHIN = 0.8  # seconds in which a server that lives answers a new client or, with much to do, somebody
 EVERY = 1.0  # seconds between two questions
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)  # the first message of a client; the answer is one byte
 
@@ -26,13 +27,19 @@ class HangingServer:
         self.hangs = False
         self._asking = threading.Lock()
         self._next = 0.0
+        self._heard_at = 0.0
+
+    def hear(self) -> None:
+        """Note that it has answered a client of this process."""
+        self._heard_at = monotonic()
 
     def look(self, host: str, port: int) -> bool:
         """Whether it hangs; asks it, unless another thread does or has just done so."""
         if self.hangs or monotonic() < self._next or not self._asking.acquire(blocking=False):
             return self.hangs
         try:
-            self.hangs = not answers(host, port)
+            began = monotonic()
+            self.hangs = not answers(host, port) and self._heard_at < began
             self._next = monotonic() + EVERY
         finally:
             self._asking.release()
@@ -55,6 +62,8 @@ class WatchedConnection(psycopg.Connection[Any]):
             wanted = next(steps)
             while True:
                 ready = yield wanted
+                if ready & Ready.R:
+                    server.hear()
                 if not ready and self._server_hangs(monotonic() - began):
                     self.close()
                     raise psycopg.OperationalError("the database does not answer")

@@ -4,15 +4,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 from django.db import OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from bench import servers
+from mhb_site.postgresql import hanging
 from mhb_site.postgresql.base import DatabaseWrapper
 from mhb_site.postgresql.breaker import CONNECT_SECONDS, SECONDS, breaker
-from mhb_site.postgresql.hanging import WatchedConnection, server
+from mhb_site.postgresql.hanging import HangingServer, WatchedConnection, server
 from mhb_site.server import startup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -108,6 +110,25 @@ def test_a_server_that_hangs_keeps_nobody(pooled: Callable[[], BaseDatabaseWrapp
             cursor.execute("SELECT 1")
         assert not server.hangs
         again.close()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_server_that_answers_others_is_overloaded_and_does_not_hang(
+    monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    asked = HangingServer()
+
+    def refuse_a_new_client(_host: str, _port: int) -> bool:
+        if is_heard:  # another thread has its rows meanwhile
+            asked.hear()
+        return False
+
+    ticks = count()
+    monkeypatch.setattr(hanging, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(hanging, "answers", refuse_a_new_client)
+    asked.hear()  # before: that shows nothing
+    assert asked.look("localhost", 5432) is not is_heard
 
 
 def test_a_command_does_not_wait_for_a_server_that_refuses(
