@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo demo-real dev test lint fmt size interchange real real-large sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
+.PHONY: help demo demo-real dev test lint fmt size interchange real real-large sso test-thorough test-interchange test-real screenshots pictures docs references setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 PIN = .venv/bin/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
@@ -60,7 +60,10 @@ screenshots: setup-dev  ## axe and a screenshot of every page, in both themes an
 pictures: setup-dev  ## the pictures of docs/, from a demo that runs (`make demo`)
 	.venv/bin/python .ci/pictures.py
 
-docs: setup-dev  ## the documentation as a site in var/docs; a broken link fails
+references: setup-dev  ## the generated parts of docs/: commands and routes, from their declarations
+	.venv/bin/python .ci/references.py
+
+docs: references  ## the documentation as a site in var/docs; a broken link fails
 	$(call environment,.docs,requirements-dev.txt,docs)
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict --quiet
 

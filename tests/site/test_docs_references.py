@@ -1,0 +1,40 @@
+"""docs/commands.md and docs/api.md are what `make references` writes, and leave nothing out."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+
+from mhb_site.env import ROOT
+
+pytestmark = pytest.mark.plain
+
+
+@pytest.fixture(scope="module")
+def references() -> ModuleType:
+    """`.ci/references.py`, which is no package."""
+    spec = importlib.util.spec_from_file_location("references", ROOT / ".ci" / "references.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_generated_references_are_up_to_date(references: ModuleType) -> None:
+    stale = references.stale_references()
+    assert not stale, f"run `make references`: {[path.name for path in stale]}"
+
+
+def test_every_own_command_has_its_section_with_options(references: ModuleType) -> None:
+    text = (ROOT / "docs" / "commands.md").read_text()
+    for path in ROOT.glob("*/management/commands/[a-z]*.py"):
+        assert f"\n### {path.stem}\n" in text, path.stem
+    assert "| `--budget BUDGET_MONEY` |" in text.partition("### evaluate\n")[2].partition("\n### ")[0]
+
+
+def test_a_route_shows_method_reader_and_required_fields(references: ModuleType) -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| `POST assignments/{assignment_id}/decline/` |"))
+    assert "physician" in row
+    assert "**reason**" in row
