@@ -1,7 +1,7 @@
 """Parse the answers of a posted form."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from django.http import QueryDict
@@ -11,7 +11,16 @@ from django.utils.translation import gettext_lazy as _
 from review.answers import harms
 from review.rules.blocks import Highlight, locate_highlight
 from review.rules.citations import is_by_trap, recognise_kind
-from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Question, RubricAnswer
+from review.rules.questions import (
+    AddedRubric,
+    Answer,
+    Answers,
+    Citation,
+    Form,
+    Question,
+    RubricAnswer,
+    RubricText,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,71 +67,104 @@ def answers_from_post(
     Args:
         texts: the texts that the physician sees, in which highlighted words are located.
     """
+    posted = _PostedForm(form, data)
+    questions, rubrics = {}, {}
+    for question in form.questions:
+        questions[question.key] = posted.answer(question)
+    for rubric in form.rubrics:
+        rubrics[rubric.key] = posted.rubric(rubric, offers.get(rubric.key, ()))
+    citations: Iterable[Citation] = ()
+    added: Iterable[AddedRubric] = ()
+    highlights: Iterable[Highlight] = ()
+    if asks_for_evidence(form):
+        citations = posted.citations()
+    if form.rubrics_editable:
+        added = posted.added()
+    if form.labels:
+        highlights = posted.highlights(texts or {})
+    return Answers(
+        questions=questions,
+        rubrics=rubrics,
+        **{name: posted.text(name) for name in LAST_FIELDS},
+        citations=tuple(citations),
+        added=tuple(added),
+        highlights=tuple(highlights),
+    )
 
-    def text(name: str) -> str:
+
+class _PostedForm:
+    """The fields of a posted form. `do`: the command of the button that was pressed."""
+
+    def __init__(self, form: Form, data: QueryDict) -> None:
+        self.form, self.data = form, data
+        self.do = self.text("do")
+
+    def text(self, name: str) -> str:
         # Browsers send CRLF, which alone would make a wording differ from its original. PostgreSQL
         # refuses NUL.
-        return data.get(name, "").replace("\r\n", "\n").replace("\0", "")
+        return self.data.get(name, "").replace("\r\n", "\n").replace("\0", "")
 
-    do = text("do")
-    rubrics = {}
-    for rubric in form.rubrics:
+    def rows(self, kind: str, remove: str) -> Iterator[str]:
+        """The names of the posted rows of a kind, without the one that is to be removed."""
+        for number in _row_numbers(self.data, kind):
+            if self.do != f"{remove}.{number}":
+                yield f"{kind}.{number}"
+
+    def answer(self, question: Question) -> Answer:
+        name = f"question.{question.key}"
+        if question.kind == "choices":
+            value = question.value_of(self.data.getlist(name))
+        else:
+            value = self.data.get(name, "").replace("\0", "")
+        return Answer(value, self.text(f"{name}.note"))
+
+    def rubric(self, rubric: RubricText, offers: Sequence[Offer]) -> RubricAnswer:
         name = f"rubric.{rubric.key}"
-        value, wording = text(name), text(f"{name}.wording")
-        adopted = next((offer for offer in offers.get(rubric.key, ()) if offer.value == value), None)
-        if adopted is not None:
-            value, wording = "corrected", adopted.wording
-        rubrics[rubric.key] = RubricAnswer(
-            value=value or ("adequate" if do == "rest-adequate" else ""),
-            wording=wording if value == "corrected" else "",
-            note=text(f"{name}.note"),
-            severity=text(f"{name}.severity") or harms.worst_level(form, [text(f"harm.{tag}") for tag in rubric.tags]),
-        )
-    citations = [
-        _with_kind(Citation(**{part.name: text(f"citation.{n}.{part.name}") for part in fields(Citation)}), form)
-        for n in _row_numbers(data, "citation")
-        if do != f"remove-citation.{n}"
-    ]
-    if do in ("add-citation", "add-search"):
-        citations.append(blank_citation(kind="search" if do == "add-search" else ""))
-    added = [
-        AddedRubric(
-            text(f"added.{n}.criterion"),
-            tuple(tag for tag in form.tags if tag in data.getlist(f"added.{n}.tags")),
-            text(f"added.{n}.severity"),
-        )
-        for n in _row_numbers(data, "added")
-        if do != f"remove-rubric.{n}"
-    ]
-    if do == "add-rubric":
-        added.append(AddedRubric("", form.tags if len(form.tags) == 1 else ()))
-    highlights = [
-        locate_highlight(
-            Highlight(
-                text(f"highlight.{n}.quote"),
-                text(f"highlight.{n}.label"),
-                text(f"highlight.{n}.passage"),
-                _number(text(f"highlight.{n}.start")),
-                _number(text(f"highlight.{n}.end")),
-            ),
-            texts or {},
-        )
-        for n in _row_numbers(data, "highlight")
-        if do != f"remove-highlight.{n}"
-    ]
-    if do == "add-highlight":
-        highlights.append(Highlight())
-    return Answers(
-        questions={
-            question.key: Answer(_value(question, data), text(f"question.{question.key}.note"))
-            for question in form.questions
-        },
-        rubrics=rubrics,
-        **{name: text(name) for name in LAST_FIELDS},
-        citations=tuple(citations) if asks_for_evidence(form) else (),
-        added=tuple(added) if form.rubrics_editable else (),
-        highlights=tuple(highlights) if form.labels else (),
-    )
+        value, wording = self.text(name), self.text(f"{name}.wording")
+        for offer in offers:
+            if offer.value == value:
+                value, wording = "corrected", offer.wording
+                break
+        if value != "corrected":
+            wording = ""
+        if not value and self.do == "rest-adequate":
+            value = "adequate"
+        severity = self.text(f"{name}.severity")
+        if not severity:
+            severity = harms.worst_level(self.form, [self.text(f"harm.{tag}") for tag in rubric.tags])
+        return RubricAnswer(value, wording, self.text(f"{name}.note"), severity)
+
+    def citations(self) -> Iterator[Citation]:
+        for row in self.rows("citation", "remove-citation"):
+            parts = {part.name: self.text(f"{row}.{part.name}") for part in fields(Citation)}
+            yield _with_kind(Citation(**parts), self.form)
+        if self.do == "add-citation":
+            yield blank_citation()
+        elif self.do == "add-search":
+            yield blank_citation(kind="search")
+
+    def added(self) -> Iterator[AddedRubric]:
+        for row in self.rows("added", "remove-rubric"):
+            chosen = self.data.getlist(f"{row}.tags")
+            tags = tuple(tag for tag in self.form.tags if tag in chosen)
+            yield AddedRubric(self.text(f"{row}.criterion"), tags, self.text(f"{row}.severity"))
+        if self.do == "add-rubric" and len(self.form.tags) == 1:
+            yield AddedRubric("", self.form.tags)
+        elif self.do == "add-rubric":
+            yield AddedRubric("")
+
+    def highlights(self, texts: Mapping[str, str]) -> Iterator[Highlight]:
+        for row in self.rows("highlight", "remove-highlight"):
+            typed = Highlight(
+                self.text(f"{row}.quote"),
+                self.text(f"{row}.label"),
+                self.text(f"{row}.passage"),
+                _number(self.text(f"{row}.start")),
+                _number(self.text(f"{row}.end")),
+            )
+            yield locate_highlight(typed, texts)
+        if self.do == "add-highlight":
+            yield Highlight()
 
 
 def _number(text: str) -> int:
@@ -149,8 +191,12 @@ def only_trap(form: Form) -> str:
 
 def _row_numbers(data: QueryDict, kind: str) -> list[int]:
     """The numbers of the posted rows, in order. A removed row leaves a gap."""
-    matches = (re.fullmatch(rf"{kind}\.([1-9][0-9]{{0,3}})\.\w+", name) for name in data)
-    return sorted({int(match[1]) for match in matches if match})
+    pattern = re.compile(rf"{kind}\.([1-9][0-9]{{0,3}})\.\w+")
+    numbers = set()
+    for name in data:
+        if match := pattern.fullmatch(name):
+            numbers.add(int(match[1]))
+    return sorted(numbers)
 
 
 def without_blank_rows(answers: Answers) -> Answers:
@@ -171,13 +217,6 @@ def blank_citation(kind: str = "") -> Citation:
 def asks_for_evidence(form: Form) -> bool:
     """Whether any answer of the form requires a source."""
     return any(requires_evidence(question) for question in form.questions)
-
-
-def _value(question: Question, data: QueryDict) -> str:
-    name = f"question.{question.key}"
-    if question.kind == "choices":
-        return question.value_of(data.getlist(name))
-    return data.get(name, "").replace("\0", "")
 
 
 def requires_evidence(question: Question) -> bool:

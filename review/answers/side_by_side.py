@@ -1,6 +1,6 @@
 """Compare reviews side by side, format answers as text, and compare versions of a case."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
@@ -30,7 +30,9 @@ from review.rules.questions import (
     Citation,
     Form,
     Question,
+    Reason,
     RubricAnswer,
+    RubricText,
     additions_decision,
     finding_decision,
     verdict_decision,
@@ -114,18 +116,18 @@ class AnswerComparison:
 def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewColumn]:
     """The last review of each role, without names; the reader's own column is named "You"."""
     last = {review.role: review for review in reviews}
-    return [
-        ReviewColumn(
-            role=role,
-            who=gettext("You") if last[role].physician_id == reader.pk else str(label),
-            answers=answers_from_json(last[role].answers),
-            own=last[role].physician_id == reader.pk,
-            review=last[role].pk,
-            phase=last[role].phase,
-        )
-        for role, label in ANONYMOUS_ROLES.items()
-        if role in last
-    ]
+    columns = []
+    for role, label in ANONYMOUS_ROLES.items():
+        review = last.get(role)
+        if review is None:
+            continue
+        own = review.physician_id == reader.pk
+        who = str(label)
+        if own:
+            who = gettext("You")
+        answers = answers_from_json(review.answers)
+        columns.append(ReviewColumn(role, who, answers, own, review.pk, review.phase))
+    return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,46 +198,56 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
     Different values, wordings, levels of harm and reason codes count as a difference; sources,
     highlights and explanations in free text do not.
     """
-    verdicts = tuple(
-        ComparedCell(
-            column.who,
-            str(VERDICTS.get(column.answers.verdict, column.answers.verdict)),
-            _reason_text(form, column.answers),
-        )
-        for column in columns
-    )
-    verdict_differs = _values_differ(verdict_decision(column.answers) for column in columns)
-    lines = [ComparedLine(gettext("Verdict"), (), verdicts, verdict_differs, "verdict")]
+    lines = [_verdict_line(form, columns)]
     for question in form.questions:
-        answers = [column.answers.questions.get(question.key, Answer()) for column in columns]
-        cells = tuple(
-            ComparedCell(column.who, answer_text(question, answer), answer.note)
-            for column, answer in zip(columns, answers, strict=True)
-        )
-        # Skip answers without a value: free text, and those that a stage was not asked for.
-        differs = question.compared and _values_differ(answer.value for answer in answers if answer.value)
-        field = f"question.{question.key}"
-        lines.append(ComparedLine(question_title(question), (), cells, differs, field, free=not question.compared))
+        lines.append(_question_line(question, columns))
     for rubric in form.rubrics:
-        findings = [column.answers.rubrics.get(rubric.key, RubricAnswer()) for column in columns]
-        cells = tuple(
-            ComparedCell(
-                column.who,
-                _finding_text(form, finding),
-                finding.note,
-                diff_words(rubric.criterion, finding.wording) if finding.value == "corrected" else (),
-            )
-            for column, finding in zip(columns, findings, strict=True)
-        )
-        differs = _values_differ(map(finding_decision, findings))
-        harm_gap = _harm_gap(form, [finding_decision(finding)[2] for finding in findings])
-        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs, f"rubric.{rubric.key}", harm_gap))
+        lines.append(_rubric_line(form, rubric, columns))
     lines += _extra_lines(form, columns)
-    return AnswerComparison(
-        differing=tuple(line for line in lines if line.differs),
-        agreeing=tuple(line for line in lines if not (line.differs or line.free)),
-        free=tuple(line for line in lines if line.free),
-    )
+    differing, agreeing, free = [], [], []
+    for line in lines:
+        if line.differs:
+            differing.append(line)
+        if line.free:
+            free.append(line)
+        if not (line.differs or line.free):
+            agreeing.append(line)
+    return AnswerComparison(tuple(differing), tuple(agreeing), tuple(free))
+
+
+def _verdict_line(form: Form, columns: Sequence[ReviewColumn]) -> ComparedLine:
+    cells, decisions = [], []
+    for column in columns:
+        verdict = str(VERDICTS.get(column.answers.verdict, column.answers.verdict))
+        cells.append(ComparedCell(column.who, verdict, _reason_text(form, column.answers)))
+        decisions.append(verdict_decision(column.answers))
+    return ComparedLine(gettext("Verdict"), (), tuple(cells), _values_differ(decisions), "verdict")
+
+
+def _question_line(question: Question, columns: Sequence[ReviewColumn]) -> ComparedLine:
+    cells, values = [], []
+    for column in columns:
+        answer = column.answers.questions.get(question.key, Answer())
+        cells.append(ComparedCell(column.who, answer_text(question, answer), answer.note))
+        if answer.value:  # free text has none, nor has what a stage was not asked
+            values.append(answer.value)
+    differs = question.compared and _values_differ(values)
+    field = f"question.{question.key}"
+    return ComparedLine(question_title(question), (), tuple(cells), differs, field, free=not question.compared)
+
+
+def _rubric_line(form: Form, rubric: RubricText, columns: Sequence[ReviewColumn]) -> ComparedLine:
+    cells, decisions = [], []
+    for column in columns:
+        finding = column.answers.rubrics.get(rubric.key, RubricAnswer())
+        diff: tuple[Span, ...] = ()
+        if finding.value == "corrected":
+            diff = diff_words(rubric.criterion, finding.wording)
+        cells.append(ComparedCell(column.who, _finding_text(form, finding), finding.note, diff))
+        decisions.append(finding_decision(finding))
+    harm_gap = _harm_gap(form, [decision[2] for decision in decisions])
+    field = f"rubric.{rubric.key}"
+    return ComparedLine(rubric.criterion, rubric.tags, tuple(cells), _values_differ(decisions), field, harm_gap)
 
 
 def question_title(question: Question) -> str:
@@ -265,24 +277,40 @@ def _harm_gap(form: Form, severities: Sequence[str]) -> int:
     return 0
 
 
+def _joined(separator: str, *parts: str) -> str:
+    """The parts that say anything, joined."""
+    return separator.join(filter(None, parts))
+
+
+def _label(options: Iterable[Reason], code: str) -> str:
+    for reason in options:
+        if reason.code == code:
+            return translate(reason.label)
+    return ""
+
+
 def _reason_text(form: Form, answers: Answers) -> str:
-    approved = answers.verdict == Verdict.APPROVE
-    options, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
-    coded = next((translate(reason.label) for reason in options if reason.code == code), "")
-    changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
+    if answers.verdict == Verdict.APPROVE:
+        coded = _label(form.dissents, answers.dissent_code)
+    else:
+        coded = _label(form.reasons, answers.reason_code)
+    changed = ""
+    if answers.change_reason:
+        changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
     declared = str(DECLARATIONS.get(answers.declaration, ""))
-    return "\n".join(
-        part for part in (coded, answers.reason, changed if answers.change_reason else "", declared) if part
-    )
+    return _joined("\n", coded, answers.reason, changed, declared)
 
 
 def _finding_text(form: Form, finding: RubricAnswer) -> str:
     value = str(FINDINGS.get(finding.value, finding.value))
-    return " · ".join(part for part in (value, _severity_text(form, finding_decision(finding)[2])) if part)
+    return _joined(" · ", value, _severity_text(form, finding_decision(finding)[2]))
 
 
 def _severity_text(form: Form, value: str) -> str:
-    label = next((translate(level.label) for level in form.severities if level.value == value), value)
+    label = value
+    for level in form.severities:
+        if level.value == value:
+            label = translate(level.label)
     if label:
         return gettext("harm: %(level)s") % {"level": label}
     return ""
@@ -290,37 +318,49 @@ def _severity_text(form: Form, value: str) -> str:
 
 def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLine]:
     """Lines for added rubrics, sources and highlights, if any review has some."""
-    parts: list[tuple[str, str, Callable[[Answers], Sequence[str]]]] = [
-        ("added", gettext("Rubrics added"), lambda one: _added_lines(form, one)),
-        ("citations", gettext("Evidence"), lambda one: [citation_line(each) for each in one.citations]),
-        ("highlights", gettext("Highlights"), lambda one: [highlight_line(form, each) for each in one.highlights]),
-    ]
+    added, citations, highlights = [], [], []
+    for column in columns:
+        added.append(_added_lines(form, column.answers))
+        citations.append([citation_line(citation) for citation in column.answers.citations])
+        highlights.append([highlight_line(form, highlight) for highlight in column.answers.highlights])
     lines = []
-    for field, title, listed in parts:
-        texts = [(column.who, listed(column.answers)) for column in columns]
-        if not any(text for _who, text in texts):
-            continue
-        cells = tuple(ComparedCell(who, str(len(text)), "\n".join(text)) for who, text in texts)
-        is_free = field != "added"  # each cites and highlights what convinced them
-        differs = not is_free and _values_differ(additions_decision(column.answers) for column in columns)
-        lines.append(ComparedLine(title, (), cells, differs, field, free=is_free))
+    if any(added):
+        differs = _values_differ(additions_decision(column.answers) for column in columns)
+        lines.append(ComparedLine(gettext("Rubrics added"), (), _listed(columns, added), differs, "added"))
+    # Each cites and highlights what convinced them.
+    if any(citations):
+        lines.append(ComparedLine(gettext("Evidence"), (), _listed(columns, citations), False, "citations", free=True))
+    if any(highlights):
+        cells = _listed(columns, highlights)
+        lines.append(ComparedLine(gettext("Highlights"), (), cells, False, "highlights", free=True))
     return lines
+
+
+def _listed(columns: Sequence[ReviewColumn], texts: Sequence[Sequence[str]]) -> tuple[ComparedCell, ...]:
+    """How many texts each review has, and the texts."""
+    cells = []
+    for column, listed in zip(columns, texts, strict=True):
+        cells.append(ComparedCell(column.who, str(len(listed)), "\n".join(listed)))
+    return tuple(cells)
 
 
 def highlight_line(form: Form, highlight: Highlight) -> str:
     """A highlight in one line of text."""
-    label = next((translate(label.label) for label in form.labels if label.value == highlight.label), highlight.label)
-    words = gettext("“%(passage)s”") % {"passage": highlight.quote}
-    return with_label(label, words) + (f" ({gettext('first look')})" if highlight.first_look else "")
+    name = highlight.label
+    for label in form.labels:
+        if label.value == highlight.label:
+            name = translate(label.label)
+    line = with_label(name, gettext("“%(passage)s”") % {"passage": highlight.quote})
+    if highlight.first_look:
+        return f"{line} ({gettext('first look')})"
+    return line
 
 
 def _added_lines(form: Form, answers: Answers) -> list[str]:
-    return [
-        " ".join(
-            part for part in (*rubric.tags, rubric.criterion.strip(), _severity_text(form, rubric.severity)) if part
-        )
-        for rubric in answers.added
-    ]
+    lines = []
+    for rubric in answers.added:
+        lines.append(_joined(" ", *rubric.tags, rubric.criterion.strip(), _severity_text(form, rubric.severity)))
+    return lines
 
 
 def answer_text(question: Question, answer: Answer) -> str:
@@ -333,39 +373,44 @@ def citation_line(citation: Citation) -> str:
     kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
     if citation.trap:
         level = str(CITATION_LEVELS.get(level_of(citation), level_of(citation)))
-        kind = f"{citation.trap} · {kind}" + (f" ({level})" if level and level != kind else "")
-    # For the case: a machine-readable position.
-    if citation.kind == "case":
-        section = ""
-    else:
+        in_brackets = ""
+        if level and level != kind:
+            in_brackets = f"({level})"
+        kind = _joined(" ", f"{citation.trap} · {kind}", in_brackets)
+    section = ""
+    if citation.kind != "case":  # for which it is a machine-readable position
         section = citation.section.strip()
-    place = ", ".join(part for part in (citation.reference.strip(), section) if part)
     passage = ""
     if citation.passage.strip():
         passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()}
-    return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
+    return _joined(
+        " ", f"{kind}:", _joined(", ", citation.reference.strip(), section), passage, f"({citation.read_on})"
+    )
 
 
 def plain_text(form: Form, answers: Answers) -> str:
     """All answers as plain text, to be copied."""
-    lines = []
+    entries: list[tuple[str, str, str]] = []  # title, value, note
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
-        lines.append((question_title(question), answer_text(question, answer), answer.note))
+        entries.append((question_title(question), answer_text(question, answer), answer.note))
     for number, rubric in enumerate(form.rubrics, 1):
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         title = gettext("Rubric %(number)s") % {"number": number}
-        lines.append((title, _finding_text(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
-    lines += [(gettext("Your rubric"), "", text) for text in _added_lines(form, answers)]
-    lines += [(gettext("Source"), "", citation_line(each)) for each in answers.citations]
-    lines += [(gettext("Highlight"), "", highlight_line(form, each)) for each in answers.highlights]
+        entries.append((title, _finding_text(form, finding), _joined("\n", finding.wording, finding.note)))
+    for line in _added_lines(form, answers):
+        entries.append((gettext("Your rubric"), "", line))
+    for citation in answers.citations:
+        entries.append((gettext("Source"), "", citation_line(citation)))
+    for highlight in answers.highlights:
+        entries.append((gettext("Highlight"), "", highlight_line(form, highlight)))
     verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
-    lines.append((gettext("Verdict"), verdict, _reason_text(form, answers)))
-    return "\n\n".join(
-        "\n".join(part for part in (with_label(title, value).strip(), note) if part)
-        for title, value, note in lines
-        if value or note
-    )
+    entries.append((gettext("Verdict"), verdict, _reason_text(form, answers)))
+    paragraphs = []
+    for title, value, note in entries:
+        if value or note:
+            paragraphs.append(_joined("\n", with_label(title, value).strip(), note))
+    return "\n\n".join(paragraphs)
 
 
 def wording_offers(columns: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
