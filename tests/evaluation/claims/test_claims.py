@@ -185,8 +185,9 @@ def test_the_report_marks_differences_that_asking_again_makes_too(
     marks = {}
     for limit in (0.6, 0.4, None):
         monkeypatch.setattr(Claims, "limit", limit)
-        marks[limit] = admin.get(page).content.decode().count(">below the floor<")
-    # They differ by one half, and on the traps of cluster C by nothing.
+        shown = admin.get(f"{page}?sort=model").content.decode()  # a page with options is not cached
+        marks[limit] = shown.count(">below the floor<")
+    # They differ by one half altogether, and by nothing on the second criteria.
     assert marks[0.6] > marks[0.4] > 0 == marks[None]
 
 
@@ -229,7 +230,7 @@ def test_votes_of_judges_turn_as_counted_by_hand() -> None:
 
 
 def finished_run(*models: str) -> Run:
-    """A run of twelve conversations, whose criteria are met, but not those on A1 by a model m-2."""
+    """A run of twelve conversations, whose criteria are met; the first ones not by a model m-2."""
     release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 12)
     nowhere = "http://127.0.0.1:9/v1"
     judge = endpoint(nowhere, "judge")
@@ -237,8 +238,9 @@ def finished_run(*models: str) -> Run:
     Response.objects.filter(run=run).update(status="done", outcome="answered", text="An answer.")
     for response in Response.objects.filter(run=run).select_related("sample"):
         for rubric in response.sample.rubrics.all():
-            fails = response.endpoint.name == "m-2" and rubric.traps == ["A1"]
-            verdict = "not_met" if fails else "met"
+            verdict = "met"
+            if response.endpoint.name == "m-2" and rubric.key == "R1":
+                verdict = "not_met"
             Judgment.objects.create(run=run, response=response, rubric=rubric, status="done", verdict=verdict)
     Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
     return run
