@@ -34,6 +34,7 @@ from review.cases.forms import (
     WithdrawForm,
 )
 from review.common.decorators import download, redirect_saying, requires, signed_in_account
+from review.common.figures import telling_age
 from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
@@ -46,6 +47,7 @@ from review.turns.turn import readable_reviews
 
 
 @requires(Can.OVERSEE, "GET")
+@telling_age
 def overview(request: HttpRequest) -> HttpResponse:
     """What needs attention, the number of cases in each state, and who holds which case."""
     benchmark = request.GET.get("benchmark", "")

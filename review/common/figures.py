@@ -4,12 +4,16 @@ They are the same for everybody who may see their page, which decides that befor
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from django.core.cache import cache
 from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 from review.models import ChainHead
 
@@ -29,15 +33,33 @@ class _Figure:
     variants: list[tuple[str, ...]] = field(default_factory=list)
 
     def key(self, arguments: tuple[object, ...]) -> str:
-        return ":".join(["figure", self.name, *map(str, arguments)])
+        return ":".join(["counted", self.name, *map(str, arguments)])
 
-    def store(self, arguments: tuple[object, ...]) -> Any:
-        value = self.count(*arguments)
-        cache.set(self.key(arguments), (value,), KEPT)
-        return value
+    def store(self, arguments: tuple[object, ...]) -> tuple[Any, datetime]:
+        """The value, and when it was counted."""
+        counted = self.count(*arguments), timezone.now()
+        cache.set(self.key(arguments), counted, KEPT)
+        return counted
 
 
 _figures: list[_Figure] = []
+_times: ContextVar[list[datetime] | None] = ContextVar("when what a page shows was counted", default=None)
+
+
+def telling_age(page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """A view whose page says how old its figures are (components/counted_at.html, at its end)."""
+
+    @wraps(page)
+    def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        times: list[datetime] = []
+        token = _times.set(times)
+        setattr(request, "counted_at", lambda: min(times, default=None))  # noqa: B010 -- for the template
+        try:
+            return page(request, *args, **kwargs)
+        finally:
+            _times.reset(token)
+
+    return view
 
 
 def is_large() -> bool:
@@ -64,10 +86,14 @@ def figure(*variants: tuple[str, ...]) -> Callable[[Callable[P, T]], Callable[P,
             found = cache.get_many([key, f"{key}:asked"])
             if f"{key}:asked" not in found:
                 cache.set(f"{key}:asked", True, ASKED)
+            counted: tuple[T, datetime]
             if key in found:
-                value: T = found[key][0]
+                counted = found[key]
             else:
-                value = kept.store(arguments)
+                counted = kept.store(arguments)
+            value, counted_at = counted
+            if (times := _times.get()) is not None:
+                times.append(counted_at)
             return value
 
         return read

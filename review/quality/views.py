@@ -14,6 +14,7 @@ from review.cases.forms import WithdrawForm
 from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires, signed_in_account
+from review.common.figures import telling_age
 from review.common.paging import offset_page
 from review.models import User
 from review.people.queries import physician
@@ -26,6 +27,7 @@ from review.rules.text import whole_number
 
 
 @requires(Can.OVERSEE, "GET")
+@telling_age
 def agreement(request: HttpRequest) -> HttpResponse:
     """Agreement between physicians, by criterion; the filters are in the URL."""
     filters = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}

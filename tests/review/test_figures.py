@@ -1,9 +1,14 @@
 """Figures over all cases and reviews: counted anew on a small site, by workers on a large one."""
 
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
 import pytest
 from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
+from django.utils import formats, timezone
 
 from review.cases import queries
 from review.cases.attention import attention
@@ -65,3 +70,20 @@ def test_workers_count_all_that_the_pages_show_first(client: Client, adela: User
     assert reliability.agreement_table() != before[3]
     again = [client.get(reverse(name)).content.decode() for name in ("review:overview", "review:agreement")]
     assert all(page != earlier for page, earlier in zip(again, shown, strict=True))
+    assert all("counted again every minute" in page for page in again)
+
+
+def test_a_page_says_when_its_oldest_figure_was_counted(
+    client: Client, adela: User, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    open_case(1)
+    client.force_login(adela)
+    assert "counted again" not in client.get(reverse("review:overview")).content.decode(), "they are of now"
+    cache.clear()
+    monkeypatch.setattr(figures, "LARGE", 1)
+    two_minutes_ago = timezone.now() - timedelta(minutes=2)
+    with mock.patch("django.utils.timezone.now", return_value=two_minutes_ago):
+        number_of_cases()
+    settings.MHB_TIME_ZONE = "UTC"
+    page = client.get(reverse("review:overview")).content.decode()
+    assert f"Counted at {formats.time_format(two_minutes_ago, 'TIME_FORMAT')}; counted again every minute." in page
