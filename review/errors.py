@@ -122,6 +122,10 @@ class NotUndoable(ReviewError, status=409):
     """This submission can no longer be undone."""
 
 
+class NotCorrectable(ReviewError, status=409):
+    """The case has gone on from this review, so it can no longer be corrected."""
+
+
 class SignatureRefused(ReviewError, status=403):
     """The password is incorrect. Nothing was submitted."""
 

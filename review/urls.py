@@ -40,6 +40,7 @@ urlpatterns = [
     path("recent-sources/", own_reviews.recent_sources, name="recent-sources"),
     path("mine/", own_reviews.mine, name="mine"),
     path("mine/<int:review_id>/", own_reviews.mine_detail, name="mine-detail"),
+    path("mine/<int:review_id>/correct/", own_reviews.correct, name="correct"),
     path("mine/<int:review_id>/retract/", assignments_views.retract, name="retract"),
     path("rewordings/<int:rewording_id>/", rewordings_views.rewording, name="rewording"),
     path("rewordings/<int:rewording_id>/accept/", rewordings_views.accept, name="rewording-accept"),

@@ -1,5 +1,6 @@
 """The API of a physician's own work."""
 
+import uuid
 from typing import Any
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -11,7 +12,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import case_queue, claims, first_look, retraction, services
+from review.assignments import case_queue, claims, correction, first_look, retraction, services
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
@@ -25,7 +26,7 @@ from review.common.serializers import (
 from review.models import Assignment, Case, Declined, Draft, Review
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
-from review.rules.limits import MAX_ID
+from review.rules.limits import MAX_ID, REMARK
 from review.rules.permissions import Can
 from review.rules.state_machine import State
 from review.turns.turn import ReviewTurn, turn_of
@@ -60,6 +61,15 @@ class SignSerializer(TokenSerializer):
     """The proposal to sign word for word: one of the `reviews` that you are shown."""
 
     review = serializers.IntegerField(min_value=1, max_value=MAX_ID)
+    password = serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False)
+    code = serializers.CharField(allow_blank=True, default="", max_length=20)
+
+
+class CorrectSerializer(serializers.Serializer[Any]):
+    """The complete review that replaces the submitted one, and the reason for the correction."""
+
+    answers = AnswersSerializer()
+    reason = serializers.CharField(max_length=REMARK)
     password = serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False)
     code = serializers.CharField(allow_blank=True, default="", max_length=20)
 
@@ -332,6 +342,26 @@ class OwnReviewViewSet(GenericViewSet[Review]):
     def mine(self, request: Request) -> Response:
         """Your reviews, newest first."""
         return paginated_response(self, visibility.reviews_by(signed_in_account(request)))
+
+    @acts(SubmittedSerializer, CorrectSerializer, status=201)
+    def correct(self, request: Request, body: Body, review_id: int) -> Any:
+        """Replace a review of yours while its case goes on. The audit trail keeps both.
+
+        Once others have built on it or may read it, once it decided what comes next, or once the
+        case has closed: 409. Otherwise as for a submission.
+        """
+        me = signed_in_account(request)
+        assignment = visibility.own_review(me, review_id).assignment
+        token = assignment.token or uuid.UUID(int=0)
+        with signatures.count_refused_signatures(request._request, me, assignment, token):
+            return correction.correct(
+                me,
+                review_id,
+                answers_from_json(body["answers"]),
+                reason=body["reason"],
+                password=body["password"],
+                code=body["code"],
+            )
 
     @acts(WorkSerializer)
     def retract(self, request: Request, review_id: int) -> Any:

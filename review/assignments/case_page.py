@@ -22,7 +22,7 @@ from review.answers.side_by_side import (
 )
 from review.labels import translate
 from review.models import Assignment, Case, Review
-from review.rules.case_spec import CaseSpec
+from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.questions import Answers, Problem
 from review.rules.state_machine import ADJUDICATORS, Phase, Verdict
 from review.turns import common_ground
@@ -173,3 +173,53 @@ def _changes(case: Case, spec: CaseSpec) -> list[AnswerChange] | None:
     if previous:
         return version_changes(previous.frozen, spec)
     return None
+
+
+def render_correction(
+    request: HttpRequest,
+    turn: ReviewTurn,
+    review: Review,
+    *,
+    answers: Answers | None = None,
+    reason: str = "",
+    reason_error: str = "",
+    refused_for: Sequence[Problem] = (),
+    signature_error: errors.SignatureRefused | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Render the page on which a physician corrects `review`, submitted at `turn`.
+
+    Args:
+        answers: what was just posted; None: those of the review.
+        reason_error: what is wrong with `reason`.
+        refused_for: why a posted form was refused.
+    """
+    case, spec = turn.case, turn.shows
+    if answers is None:
+        answers = answers_from_json(review.answers)
+    committed: list[str] = []
+    if requires_first_look(case):
+        answers = turn.with_first_look(answers)
+        committed = [question.key for question in spec.form.questions if question.first_look]
+    columns = others_columns(turn, review)
+    context = {
+        "case": case,
+        "spec": spec,
+        "review": review,
+        "reason": reason,
+        "reason_error": reason_error,
+        "sheet": fill_form(spec.form, answers, refused_for, wording_offers(columns), committed, blocks=spec.blocks),
+        "marks": marks(spec, spec.form, answers.highlights, columns),
+        "view": "changes",
+        "stage": turn.role.stage,
+        "signature_error": signature_error,
+        "signs_as": signatures.signing_name(turn.physician),
+        "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(turn.physician),
+        "simulated": case.simulated,
+    }
+    return render(request, "review/assignments/correct.html", context, status=status)
+
+
+def others_columns(turn: ReviewTurn, review: Review) -> list[ReviewColumn]:
+    """What the author of `review` may read of others, whose wordings can be adopted."""
+    return anonymous_columns(turn.physician, [one for one in turn.reviews if one != review])

@@ -13,9 +13,10 @@ from review.answers.answer_form import corrections
 from review.answers.controls import Correction
 from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording, posts_highlights
 from review.answers.side_by_side import anonymous_columns, wording_offers
+from review.assignments.case_page import others_columns
 from review.common.decorators import posted_token, signed_in_account
 from review.labels import VERDICTS, benchmark_label
-from review.models import Declined
+from review.models import Declined, Review
 from review.rules.blocks import passage_texts
 from review.rules.questions import Answers
 from review.rules.text import whole_number
@@ -130,3 +131,9 @@ def posted_corrections(posted: PostedReview) -> Sequence[Correction]:
     if not posted.answers.rubrics or not posted.turn.is_revealed:
         return ()
     return corrections(posted.turn.case.frozen.form, posted.answers)
+
+
+def posted_correction(request: HttpRequest, turn: ReviewTurn, review: Review) -> Answers:
+    """The answers in a posted form that corrects `review`."""
+    offers = wording_offers(others_columns(turn, review))
+    return answers_from_post(turn.asks, request.POST, offers, passage_texts(turn.shows.blocks))

@@ -1,17 +1,24 @@
 """A physician's pages besides the workbench: own reviews, declining a case, reporting a problem."""
 
+import uuid
+from functools import partial
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
+from review import errors
 from review.access import visibility
+from review.answers import signatures
 from review.answers.marked_text import marks
+from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import anonymous_columns, compare
-from review.assignments import claims, queries
-from review.assignments.forms import DeclineForm, OwnReviewsForm, ProblemForm
+from review.assignments import case_page, claims, correction, queries
+from review.assignments.forms import DeclineForm, OwnReviewsForm, ProblemForm, posted_correction
 from review.audit.trail import record_read
-from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
+from review.cases.services import load_progress
+from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
 from review.common.paging import offset_page
 from review.models import Assignment, Declined
 from review.rules.case_spec import answers_from_json
@@ -45,9 +52,44 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
         "columns": columns,
         "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, columns),
         "simulated": review.case.simulated,
-        "correctable": queries.is_retractable(review),
+        "correctable": correction.is_correctable(review, load_progress(review.case, locked=False)),
+        "retractable": queries.is_retractable(review),
     }
     return render(request, "review/assignments/mine_detail.html", context)
+
+
+@requires(Can.REVIEW)
+def correct(request: HttpRequest, review_id: int) -> HttpResponse:
+    """Correct one of the physician's reviews in place.
+
+    A button that adds or removes a row is named `do`: it only shows the page again.
+    """
+    me = signed_in_account(request)
+    review = visibility.own_review(me, review_id)
+    turn = turn_of(me, review.assignment_id)
+    if request.method != "POST":
+        if not correction.is_correctable(review, load_progress(review.case, locked=False)):
+            raise errors.NotCorrectable
+        record_read(me, review.case)
+        return case_page.render_correction(request, turn, review)
+    answers = posted_correction(request, turn, review)
+    reason = request.POST.get("correction", "").replace("\0", "")
+    page = partial(case_page.render_correction, request, turn, review, answers=answers, reason=reason)
+    if "do" in request.POST:
+        return page()
+    answers = without_blank_rows(answers)
+    signature = {name: request.POST.get(name, "") for name in ("password", "code")}
+    token = turn.assignment.token or uuid.UUID(int=0)
+    try:
+        with signatures.count_refused_signatures(request, me, turn.assignment, token):
+            corrected = correction.correct(me, review_id, answers, reason=reason, **signature)
+    except (errors.EmptyText, errors.TooLong, errors.NotCorrectable) as refused:
+        return page(reason_error=refused.message, status=refused.status)
+    except errors.Incomplete as refused:
+        return page(refused_for=refused.problems, status=refused.status)
+    except errors.SignatureRefused as refused:
+        return page(signature_error=refused, status=refused.status)
+    return redirect_saying(request, _("Review corrected."), "review:mine-detail", corrected.pk)
 
 
 @requires(Can.REVIEW)

@@ -72,7 +72,7 @@ def _retract(case: Case, reviews: Sequence[Review], actor: User, reason: str = "
 
     Raises NotUndoable if anybody has held it.
     """
-    _retract_reviews(reviews, actor, reason)
+    retract_reviews(reviews, actor, reason)
     now = position(case.frozen.policy, visibility.opinions(case))
     turns = {(turn.role, turn.phase) for turn in now.openings}
     committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
@@ -173,7 +173,7 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         for review in in_order[in_order.index(own[0]) :]
         if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
     ]
-    _retract_reviews(gone, actor)
+    retract_reviews(gone, actor)
     now = position(case.frozen.policy, visibility.opinions(case))
     counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     turns = {turn.role for turn in now.openings}
@@ -215,10 +215,10 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
         raise errors.NotAssigned
     if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD:
         raise errors.NotStuck
-    _retract_reviews(visibility.counted_reviews().filter(assignment=assignment), actor)
+    retract_reviews(visibility.counted_reviews().filter(assignment=assignment), actor)
     for other in rows.values():
         if other.phase == Phase.DISCUSS and other != assignment:
-            _retract_reviews(visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS), actor)
+            retract_reviews(visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS), actor)
             _await_other_vote(other)
     _vacate(assignment, Hold.OPEN, actor, reason)
     return assignment
@@ -231,14 +231,23 @@ def _await_other_vote(adjudicator: Assignment) -> None:
     adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
 
 
-def _retract_reviews(reviews: Iterable[Review], actor: User | Operator, reason: str = "") -> None:
-    """Let reviews no longer count."""
-    why = {}
+def retract_reviews(
+    reviews: Iterable[Review], actor: User | Operator, reason: str = "", *, corrected: bool = False
+) -> None:
+    """Let reviews no longer count.
+
+    corrected: their author replaces them in the same transaction.
+    """
+    facts: dict[str, Any] = {}
     if reason:
-        why = {"reason": reason}
+        facts["reason"] = reason
+    if corrected:
+        facts["corrected"] = True
     for review in reviews:
         Retraction.objects.create(review=review, at=timezone.now())
-        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk, **why)
+        record(
+            review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk, **facts
+        )
 
 
 def _vacate(

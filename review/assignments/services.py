@@ -21,7 +21,7 @@ from review.rules.permissions import Can, require
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, position
 from review.turns.checks import check_limits, highlight_problems, with_allowed_highlights
-from review.turns.turn import ReviewTurn, turn_of
+from review.turns.turn import AcceptedAnswers, ReviewTurn, turn_of
 
 
 def save_draft(
@@ -184,25 +184,7 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str, *
         answers = turn.keep(answers)
     accepted = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
-    stage = turn.role.stage
-    # Guidelines are about samples with a trap or mistake, not about controls or answers of models.
-    guided = case.kind != Case.Kind.VALIDATION and case.frozen.policy.guided
-    review = Review.objects.create(
-        case=case,
-        assignment=assignment,
-        physician=physician,
-        role=turn.role,
-        phase=turn.phase,
-        answers=answers_to_json(accepted.answers),
-        verdict=accepted.opinion.verdict,
-        inadequate=accepted.opinion.inadequate,
-        submitted_at=timezone.now(),
-        signed_as=signatures.signing_name(physician),
-        meaning=signatures.MEANINGS[stage],
-        guideline=guidelines.guideline(case.benchmark, stage) if guided else None,
-        attempt=progress.attempts[turn.role, turn.phase] + 1,
-    )
-    record_submitted(review)
+    review = store_review(turn, accepted, attempt=progress.attempts[turn.role, turn.phase] + 1)
     progress.reviews.append(review)
     # This may move the assignment to its next phase, with a new token.
     now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
@@ -212,4 +194,31 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str, *
         loaded.following.counted, loaded.following.first_look = progress.reviews, loaded.first_look
         if review.attempt == 1:  # nobody in this role has been in the next phase, and left a draft
             loaded.following.draft = None
+    return review
+
+
+def store_review(turn: ReviewTurn, accepted: AcceptedAnswers, *, attempt: int) -> Review:
+    """Store and record a review, signed by its author. Needs the lock of the case."""
+    physician, case, stage = turn.physician, turn.case, turn.role.stage
+    # Guidelines are about samples with a trap or mistake, not about controls or answers of models.
+    guided = case.kind != Case.Kind.VALIDATION and case.frozen.policy.guided
+    guideline = None
+    if guided:
+        guideline = guidelines.guideline(case.benchmark, stage)
+    review = Review.objects.create(
+        case=case,
+        assignment=turn.assignment,
+        physician=physician,
+        role=turn.role,
+        phase=turn.phase,
+        answers=answers_to_json(accepted.answers),
+        verdict=accepted.opinion.verdict,
+        inadequate=accepted.opinion.inadequate,
+        submitted_at=timezone.now(),
+        signed_as=signatures.signing_name(physician),
+        meaning=signatures.MEANINGS[stage],
+        guideline=guideline,
+        attempt=attempt,
+    )
+    record_submitted(review)
     return review

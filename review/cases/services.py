@@ -127,9 +127,14 @@ class CaseProgress:
     attempts: Counter[tuple[str, str]]
 
 
-def load_progress(case: Case) -> CaseProgress:
-    """The progress of a case, whose row must be locked; locks its assignments."""
-    assignments = Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
+def load_progress(case: Case, *, locked: bool = True) -> CaseProgress:
+    """The progress of a case, whose row must be locked; locks its assignments.
+
+    `locked`: False to read only, without any lock.
+    """
+    assignments = Assignment.objects.filter(case=case).order_by("pk")
+    if locked:
+        assignments = assignments.select_for_update(of=("self",))
     reviews = list(Review.objects.filter(case=case).select_related("retraction").order_by("pk"))
     return CaseProgress(
         {assignment.role: assignment for assignment in assignments},

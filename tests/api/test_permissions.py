@@ -164,6 +164,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("reviewer-reopen", "POST"): ADMIN,
     ("reviewer-restore", "POST"): ADMIN,
     ("review-care", "GET"): ADMIN,
+    ("review-correct", "POST"): PHYSICIAN,
     ("review-retract", "POST"): PHYSICIAN,
     ("rewordings", "GET"): PHYSICIAN,
     ("rewording", "GET"): PHYSICIAN,

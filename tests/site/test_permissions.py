@@ -22,7 +22,7 @@ from generation.models import ReleasedRubric
 from generation.releases import services as releases_services
 from review.answers import signatures
 from review.cases.services import lease
-from review.models import Assignment, Event, PersonEvent
+from review.models import Assignment, Event, PersonEvent, Review
 from review.rules import limits
 from tests.api import test_permissions as api
 from tests.api.conftest import uploads
@@ -152,6 +152,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/recent-sources/":                               ("200 200 403 403", "405 405 405 405"),
     "review/mine/":                                         ("200 200 403 403", "405 405 405 405"),
     "review/mine/<int:review_id>/":                         ("200 404 403 403", "405 405 405 405"),
+    "review/mine/<int:review_id>/correct/":                 ("200 404 403 403", "302 404 403 403"),
     "review/mine/<int:review_id>/retract/":                 ("405 405 405 405", "302 404 403 403"),
     "review/rewordings/<int:rewording_id>/":                ("200 404 403 403", "405 405 405 405"),
     "review/rewordings/<int:rewording_id>/accept/":         ("302 302 403 403", "302 404 403 403"),
@@ -332,6 +333,12 @@ def first_look_form(world: World) -> dict[str, object]:
     return {"token": str(assignment.token), **posted_fields(approval_of(assignment.case.frozen.form))}
 
 
+def correction_form(world: World) -> dict[str, object]:
+    """Return the fields that the page posts on which Ana corrects a review."""
+    form = Review.objects.get(pk=world.review_id).case.frozen.form
+    return {"correction": "I misread it.", **posted_fields(approval_of(form))}
+
+
 def source_form(_world: World) -> dict[str, object]:
     return {
         "format": "healthbench",
@@ -419,6 +426,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "review/assignments/<assignment:assignment_id>/problem/": lambda _: {"text": "A turn is missing."},
     "review/assignments/<assignment:assignment_id>/heartbeat/": assignment_form,
     "review/assignments/<assignment:assignment_id>/activity/": lambda world: {"stretches": world.activity_stretches()},
+    "review/mine/<int:review_id>/correct/": correction_form,
     "review/mine/<int:review_id>/retract/": lambda _: {},
     "review/rewordings/<int:rewording_id>/accept/": lambda _: {},
     "review/rewordings/<int:rewording_id>/object/": lambda _: {"reason": "It says something else."},

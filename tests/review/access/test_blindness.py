@@ -18,6 +18,7 @@ from rest_framework.test import APIClient
 from review import errors
 from review.access import visibility
 from review.assignments import claims, first_look, queries, retraction
+from review.assignments import correction as assignments_correction
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Draft, FirstLook, Retraction, Review, Rewording, User
@@ -108,6 +109,18 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
                     turn_of(viewer, assignment.pk)
 
 
+def check_correction(everybody: list[User], review: Review, answers: Answers) -> None:
+    """Correct a review if possible: nobody whose turn it is has read it, and the case stays."""
+    case = Case.objects.get(pk=review.case_id)
+    holders = Assignment.objects.filter(case=case, hold=Assignment.Hold.HELD).values_list("physician", flat=True)
+    others = [viewer for viewer in everybody if viewer.pk in holders and viewer != review.physician]
+    seen = [other for other in others if review in readable_reviews(other, case)]
+    with suppress(errors.NotCorrectable):
+        assignments_correction.correct(review.physician, review.pk, answers, reason="I misread it.")
+        assert not seen
+        assert Case.objects.get(pk=case.pk).state == case.state
+
+
 @examples(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     policy=st.builds(
@@ -119,7 +132,9 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
         adjudicators_blind=st.booleans(),
     ),
     turns=st.lists(
-        st.tuples(st.integers(0, 5), st.sampled_from(["take", "look", "submit", "take back"]), st.booleans()),
+        st.tuples(
+            st.integers(0, 5), st.sampled_from(["take", "look", "submit", "take back", "correct"]), st.booleans()
+        ),
         max_size=24,
     ),
     withdrawn=st.booleans(),
@@ -142,6 +157,10 @@ def test_every_viewer_is_shown_what_they_may_read_at_every_stage(
             if action == "take back" and own_review is not None:
                 with suppress(errors.NotUndoable):
                     retraction.retract(physician, own_review.pk)
+                check_every_viewer(everybody, case)
+                continue
+            if action == "correct" and own_review is not None:
+                check_correction(everybody, own_review, approval() if approves else rejection())
                 check_every_viewer(everybody, case)
                 continue
             assignment = claims.claim_next(physician)
@@ -295,6 +314,9 @@ def test_a_copy_looks_like_an_open_case(ana: User) -> None:
     assert not any(f"badge--{state}" in shown for state in State)
     assert visibility.outcome_shown_to(ana, review) == ""
     assert queries.retractable_review(ana) == review
+    assert reverse("review:correct", args=[review.pk]) in shown
+    review = assignments_correction.correct(ana, review.pk, rejection(), reason="I misread it.")
+    assert Case.objects.get(pk=review.case_id).state == State.REJECTED
     retraction.retract(ana, review.pk)
     assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
     claim_and_submit(ana, rejection())
