@@ -3,7 +3,7 @@
 Simulated studies of known truth, by cluster unit, size, correlation and rate. Goals: a coverage of
 at least 93 %; a level of at most 5 %; the power that planning promises. A cell that seems to miss
 its goal is simulated again, with other numbers and four times the studies: of a thousand cells some
-always seem to. `--table` prints the table of docs/statistics.md.
+always seem to. `--table` prints the table of docs/coverage.md.
 
 Each sample draws its probability of failing from a beta distribution, so that the correlation of
 criteria within a sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sample has
@@ -823,7 +823,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} studies of every ninth cell: about a minute")
     parser.add_argument("--studies", type=int, default=STUDIES, help="studies of each cell")
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    parser.add_argument("--table", action="store_true", help="the table of docs/statistics.md")
+    parser.add_argument("--table", action="store_true", help="the table of docs/coverage.md")
     parser.add_argument("--kind", default="", help="only kinds of intervals that contain this, with --table")
     asked = parser.parse_args(arguments)
     if asked.table:

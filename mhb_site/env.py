@@ -193,87 +193,135 @@ class Env(BaseSettings):
     """The settings read from the environment. Every name has the prefix ``MHB_``.
 
     Embedded (no `database_url`): SQLite and a file broker under `data_dir`. Production: PostgreSQL
-    and Redis.
+    and Redis. The text under a setting is its meaning in docs/environment.md.
     """
 
     model_config = SettingsConfigDict(env_prefix="MHB_", extra="ignore")
 
     data_dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = ROOT / "var"
+    """the embedded database and queue, uploads, the generated secret"""
     database_url: Annotated[str, AfterValidator(_database_url)] = ""
-    database_password: str = ""  # beside the address, with any characters
+    """`postgresql://…`; empty: embedded SQLite"""
+    database_password: str = ""
+    """the password, if the address has none"""
     redis_url: Annotated[str, AfterValidator(_redis_url)] = ""
-    redis_password: str = ""  # beside the address, with any characters
-    # S3-compatible storage of images and uploads; empty: they lie under `data_dir`.
+    """`redis://…`; empty: embedded file broker"""
+    redis_password: str = ""
+    """the password of Redis, if the address has none"""
     s3_bucket: str = ""
-    s3_endpoint: Origin = ""  # https://...; empty: Amazon's
+    """S3-compatible storage of [files](operations.md#files); empty: files lie in `MHB_DATA_DIR`"""
+    s3_endpoint: Origin = ""
+    """`https://...` of S3-compatible storage; empty: Amazon's"""
     s3_region: str = ""
-    s3_access_key: str = ""  # empty: as boto3 finds them, such as the role of the machine
+    """its region"""
+    s3_access_key: str = ""
+    """empty: credentials as boto3 finds them, such as the role of the machine"""
     s3_secret_key: str = ""
-    static_root: Path = ROOT / "staticfiles"  # where collectstatic puts the files to serve
+    """the key that belongs to `MHB_S3_ACCESS_KEY`"""
+    static_root: Path = ROOT / "staticfiles"
+    """where `collectstatic` puts files and the web process reads them"""
     secret_key: str = ""
+    """at least 32 characters; required with a database URL; default: generated when embedded"""
     debug: bool = False
-    commit: str = ""  # of the sources, where git does not know it
+    """Django's debug pages; never in production"""
+    commit: str = ""
+    """the commit of the sources, for the bundles of runs; default: what git says"""
     allowed_hosts: CommaList[AllowedHost] = ["localhost", "127.0.0.1", "[::1]"]
+    """host names, comma-separated"""
     trusted_origins: CommaList[Origin] = []
-    https: bool | None = None  # required in production
-    trusted_proxies: Annotated[str, AfterValidator(_trusted_proxies)] = (
-        ""  # number of proxies in front, or their addresses
-    )
+    """origins of forms behind a proxy, such as `https://mhb.example.org`"""
+    https: bool | None = None
+    """secure cookies, redirect, HSTS; trusts `X-Forwarded-Proto`; required with a database URL;
+    default: `false` when embedded"""
+    trusted_proxies: Annotated[str, AfterValidator(_trusted_proxies)] = ""
+    """[how many proxies](operations.md#signing-in) are in front (`1`), or their addresses or
+    networks (`10.0.0.2,192.168.0.0/24`); empty: none"""
     database_pool: Annotated[int, Field(ge=1)] = 16
-    database_pooler: bool = False  # the URL leads to a pooler that lends connections by transaction
-    statement_seconds: int = 60  # limit of a statement in the web processes; 0: none
-    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"  # of pages, for people whose browser names none
-    # Touched at every beat of worker and sweeper, for the health checks of containers.
+    """connections per process"""
+    database_pooler: bool = False
+    """the URL leads to a [pooler](operations.md#a-connection-pooler)"""
+    statement_seconds: int = 60
+    """longest statement of a web process, which then answers 503; `0`: no limit"""
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    """of pages, for people whose browser names none; the API speaks UTC"""
     alive_file: Path | None = None
-    lease_seconds: Annotated[int, Field(ge=5)] = 60  # until work is taken from a worker that does not renew its lease
-    # Per job; default: 1 embedded, 2 in production.
+    """a file that worker and sweeper touch every few seconds, for health checks"""
+    lease_seconds: Annotated[int, Field(ge=5)] = 60
+    """how long a worker may be silent before another takes its work"""
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None
-    # After which a lane ends and another one is started.
+    """worker processes on one batch or run, unless it names another number; default: `1` embedded,
+    `2` with PostgreSQL"""
     lane_seconds: Annotated[int, Field(ge=5)] = 300
-    # Between two polls of a provider batch.
+    """lifetime of a lane; then a new one starts"""
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0
-    # Of a model's reply, decompressed.
+    """time between two checks of a provider batch"""
     max_reply_bytes: Annotated[int, Field(ge=2**16, le=2**25)] = 2**20
-    # Of the process that reads an imported file.
+    """the longest completion that is read, unpacked (65536 to 33554432); less where a token limit
+    allows less"""
     reader_memory_mb: Annotated[int, Field(ge=256, le=2**20)] = 1024
-    # Of computing, in which it must read the next record or image.
+    """memory of the process that reads an imported file (a JSON log of inspect-ai: six times its
+    size)"""
     reader_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
-    # Of the endpoints' prices; empty: not shown.
+    """its seconds of computing for the next record or image"""
     currency: Annotated[str, Field(max_length=12)] = "USD"
+    """the currency of the endpoints' prices; nothing is converted"""
     review_lease_minutes: Annotated[int, Field(ge=1)] = 15
-    # Cases that a physician may return or decline.
+    """how long a physician's claim holds without activity"""
     releases_per_hour: Annotated[int, Field(ge=1)] = 10
-    # Cases of a benchmark that physicians finish before they adjudicate others of it.
+    """how many cases a physician may return or decline in an hour"""
     cases_before_adjudication: Annotated[int, Field(ge=0)] = 3
-    # Validity of an invitation link.
+    """cases of a benchmark that physicians finish before they are offered its adjudications
+    (unless an admin reserves one)"""
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7
-    # The path under which a proxy shows the site: /mhb
+    """how long an invitation link is valid (1 to 2160)"""
     sub_path: Annotated[str, AfterValidator(_sub_path)] = ""
-    # Base of links on the command line; empty: the first trusted origin.
+    """the path under which a proxy shows the site, such as `/mhb`"""
     site_url: Annotated[str, AfterValidator(_site_url)] = ""
-    # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: no e-mail is sent
+    """what links printed by commands begin with; default: the first of `MHB_TRUSTED_ORIGINS`, else
+    `http://localhost:` and the port"""
     email_url: Annotated[str, AfterValidator(_email_url)] = ""
-    email_from: str = ""  # the sender of invitations
-    # Of claims, if calibration items are active.
+    """the mail server: `smtp://user:password@host:port`, `smtp+tls://` for STARTTLS, `smtps://`
+    for TLS; percent-encode special characters. Invitations are then shown only where they cannot
+    be sent; empty: nothing is e-mailed"""
+    email_from: str = ""
+    """the sender of these e-mails; required with a mail server"""
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05
-    repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of claims
+    """share of a physician's claims (0 to 1) that are cases with a known answer, while such cases
+    are active"""
+    repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """share that silently repeat one of their own cases, closed at least a week ago"""
     log_json: bool = False
-    metrics_token: str = ""  # who sends it reads /metrics; empty: there are none
-    sentry_dsn: str = ""  # needs the extra `observe`; empty: errors are only logged
-    otel: bool = False  # traces by OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `observe`
-    # How long sign-ins, and texts of calls in jobs that are over, are kept; 0: for good.
+    """one JSON object per log line"""
+    metrics_token: str = ""
+    """who sends it as a bearer token reads `/metrics`; empty: no metrics"""
+    sentry_dsn: str = ""
+    """where errors are sent (extra `observe`)"""
+    otel: bool = False
+    """traces of requests and tasks, sent to `OTEL_EXPORTER_OTLP_ENDPOINT` (extra `observe`)"""
     keep_sign_ins_days: Annotated[int, Field(ge=0)] = 365
+    """how long addresses and browsers of sign-ins are kept; `0`: for good"""
     keep_call_texts_days: Annotated[int, Field(ge=0)] = 0
-    second_factor_roles: CommaList[UserRole] = []  # roles that must have a second factor
-    sso_session_hours: Annotated[int, Field(ge=1, le=336)] = 12  # of a sign-in through a provider
-    sso_token_hours: Annotated[int, Field(ge=1, le=2160)] = 24  # of API tokens after such a sign-in
-    # JSON with providers of identities (docs/operations.md); empty: passwords only.
+    """how long the ledger keeps texts of jobs that are over; such replies are not used again;
+    default: `0`: for good"""
+    second_factor_roles: CommaList[UserRole] = []
+    """roles that must have a second factor, comma-separated (`admin,auditor`)"""
+    sso_session_hours: Annotated[int, Field(ge=1, le=336)] = 12
+    """how long a sign-in through a provider lasts; then the provider is asked again"""
+    sso_token_hours: Annotated[int, Field(ge=1, le=2160)] = 24
+    """how long API tokens of such accounts work after their last sign-in there"""
     sso_file: Annotated[str, AfterValidator(_sso_file)] = ""
-    port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
-    # NAME or NAME=HOST: variables that endpoints may use for keys.
+    """a JSON file with [providers](operations.md#single-sign-on); empty: passwords only"""
+    port: Annotated[int, Field(ge=1, le=65535)] = 8000
+    """the port of the site; no endpoint may use it on this machine"""
     endpoint_keys: Annotated[CommaList[str], AfterValidator(_keys)] = []
-    endpoint_hosts: CommaList[Host] = []  # allowed hosts of endpoints; empty: all that `Access` allows
-    own_addresses: CommaList[Address] = []  # HOST:PORT of our own services besides database and broker
+    """variables that endpoints may use as keys, besides `MHB_KEY_...`: `NAME` or `NAME=HOST`,
+    comma-separated"""
+    endpoint_hosts: CommaList[Host] = []
+    """the only hosts that endpoints may use: `HOST`, `HOST:PORT`, `.DOMAIN` or `[IPv6]`,
+    comma-separated; empty: [all but some](operations.md#endpoints)"""
+    own_addresses: CommaList[Address] = []
+    """`HOST:PORT` of the site's own services that no endpoint may use, besides the database and
+    Redis"""
 
     @model_validator(mode="after")
     def _add_passwords(self) -> "Env":

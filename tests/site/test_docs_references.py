@@ -1,11 +1,11 @@
-"""docs/commands.md and docs/api.md are what `make references` writes, and leave nothing out."""
+"""The generated documents are what `make references` writes, and leave nothing out."""
 
 import importlib.util
 from types import ModuleType
 
 import pytest
 
-from mhb_site.env import ROOT
+from mhb_site.env import ROOT, Env
 
 pytestmark = pytest.mark.plain
 
@@ -38,3 +38,10 @@ def test_a_route_shows_method_reader_and_required_fields(references: ModuleType)
     row = next(line for line in text.splitlines() if line.startswith("| `POST assignments/{assignment_id}/decline/` |"))
     assert "physician" in row
     assert "**reason**" in row
+
+
+def test_every_setting_has_its_default_and_meaning(references: ModuleType) -> None:
+    text = (ROOT / "docs" / "environment.md").read_text()
+    assert "| `MHB_LEASE_SECONDS` | `60` | how long a worker may be silent before another takes its work |" in text
+    assert "| `MHB_DATA_DIR` | `./var` |" in text
+    assert references.setting_meanings().keys() == Env.model_fields.keys()
