@@ -94,7 +94,9 @@ def launch(url: str, samples: int, in_flight: int) -> int:
 
     name = f"bench-{Endpoint.objects.count()}"
     endpoint = add_endpoint(name=name, url=url, model=name, concurrency=in_flight, max_tokens=500)
-    run = launch_run(RunSettings(Release.objects.get(name=_release_name(samples)), [endpoint], endpoint))
+    run = launch_run(
+        RunSettings(release=Release.objects.get(name=_release_name(samples)), endpoints=[endpoint], judge=endpoint)
+    )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk

@@ -134,10 +134,14 @@ def work(url: str, conversations: str, records: str, way: str) -> dict[str, Any]
         model: add_endpoint(name=model, url=url, model=model, concurrency=IN_FLIGHT)
         for model in (*TARGETS, "sim-judge", *ROLES.values())
     }
-    work_to_the_end(BATCHES, launch_batch(BatchSettings("healthbench", source, {})).pk)
+    work_to_the_end(BATCHES, launch_batch(BatchSettings(benchmark="healthbench", source=source, roles={})).pk)
     release = freeze_release("bench", benchmark="healthbench", composition=Composition(with_unreviewed=True))
-    run = launch_run(RunSettings(release, [models[name] for name in TARGETS], models["sim-judge"]))
-    batch = launch_batch(BatchSettings("mhb", source, {role: models[name] for role, name in ROLES.items()}))
+    run = launch_run(
+        RunSettings(release=release, endpoints=[models[name] for name in TARGETS], judge=models["sim-judge"])
+    )
+    batch = launch_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={role: models[name] for role, name in ROLES.items()})
+    )
     seconds = {}
     for kind, job in ((RUNS, run), (BATCHES, batch)):
         started = time.monotonic()

@@ -61,7 +61,7 @@ def launch() -> dict[str, float]:
     ]
     release = Release.objects.get(name="large")
     started = time.perf_counter()
-    run = launch_run(RunSettings(release, models, models[0]))
+    run = launch_run(RunSettings(release=release, endpoints=models, judge=models[0]))
     answer_time = time.perf_counter() - started
     started = time.perf_counter()
     filling.fill_all(run)

@@ -48,7 +48,7 @@ def try_out(
 
     Raises NotCallable.
     """
-    question, actor_id = {**asdict(asked), "on": prepared.on}, None if actor is None else actor.pk
+    question, actor_id = {**dict(asked), "on": prepared.on}, None if actor is None else actor.pk
     return TriedReply(**waking.ask_worker(try_prompt, question, endpoint.pk, actor_id, seconds=WAIT))
 
 
@@ -57,6 +57,6 @@ def start_trial(asked: PlaygroundSettings, prepared: Prepared, endpoint: Endpoin
 
     Without a worker, this process sends it, and waits.
     """
-    question = {**asdict(asked), "on": prepared.on}
+    question = {**dict(asked), "on": prepared.on}
     here = not (settings.ENV.redis_url or live_workers(runs_tasks=True).exists())
     return waking.send(try_prompt, question, endpoint.pk, actor.pk, seconds=WAIT, here=here)

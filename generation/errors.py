@@ -252,6 +252,10 @@ class WrongSetting(GenerationError, status=422):
     """The preset has no such setting, or the setting does not accept this value."""
 
 
+class InvalidSettings(GenerationError, status=422):
+    """These settings cannot be used."""
+
+
 class UnknownPrompts(GenerationError, status=422):
     """The recipe has no set of prompts with this name."""
 

@@ -238,7 +238,9 @@ def make_release_with_controls(folder: Path, url: str, physicians: Sequence[User
 
 def launch_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
     endpoints = [endpoint(url, model) for model in targets]
-    return runs_services.launch_run(RunSettings(release, endpoints, endpoint(url, judge), **options))
+    return runs_services.launch_run(
+        RunSettings(release=release, endpoints=endpoints, judge=endpoint(url, judge), **options)
+    )
 
 
 def evaluate_release(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:

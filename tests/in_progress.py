@@ -85,7 +85,8 @@ class InProgress:
 
     def _run(self, _name: str) -> Run:
         return runs_services.launch_run(
-            RunSettings(self.release, [self.generator, self.judge], self.judge), actor=self.admin
+            RunSettings(release=self.release, endpoints=[self.generator, self.judge], judge=self.judge),
+            actor=self.admin,
         )
 
     def _job_in(self, state: str, make: Callable[[str], Job]) -> int:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Annotated
 
 from django.db import transaction
 from django.db.models import Value
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop as _
+from pydantic import Field
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
@@ -20,7 +22,7 @@ from evaluation.runs import queries
 from evaluation.runs.rows import tallies
 from evaluation.runs.settings import RELEASE_HELP
 from generation.endpoints import services as endpoints_services
-from generation.jobs.settings import setting, settings_class
+from generation.jobs.settings import AskedAs, Settings
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
@@ -86,32 +88,29 @@ class _Answer:
     text_added: bool = False
 
 
-@settings_class
-class StudySettings:
+class StudySettings(Settings):
     """Where verdicts made elsewhere belong."""
 
-    release: str = setting(_("Release"), RELEASE_HELP, most=110, pattern=r"^[-\w]+(@\d{1,9})?\Z")
-    study: str = setting(
-        _("Study"),
-        _("Files with the same release and study name become one run. Verdicts are never added twice."),
-        most=100,
-        option="--name",
+    release: str = Field(title=_("Release"), description=RELEASE_HELP, max_length=110, pattern=r"^[-\w]+(@\d{1,9})?\Z")
+    study: Annotated[str, AskedAs(option="--name")] = Field(
+        title=_("Study"),
+        description=_("Files with the same release and study name become one run. Verdicts are never added twice."),
+        max_length=100,
     )
-    sha256: str = setting(
-        _("Checksum of the release (SHA-256)"),
-        _("If you enter it, the file is refused unless the checksums match."),
+    sha256: str = Field(
+        "",
+        title=_("Checksum of the release (SHA-256)"),
+        description=_("If you enter it, the file is refused unless the checksums match."),
         pattern=r"^[0-9a-fA-F]{64}\Z",
-        default="",
     )
-    models: str = setting(
-        _("Names of models"),
-        _(
+    models: Annotated[str, AskedAs(rows=3)] = Field(
+        "",
+        title=_("Names of models"),
+        description=_(
             "One per line: the name in the file, =, and the endpoint. Only where they differ. For logged samples of "
             "lm-eval, which name no model: = and the endpoint."
         ),
-        most=10_000,
-        rows=3,
-        default="",
+        max_length=10_000,
     )
 
 

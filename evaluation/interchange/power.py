@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 from django.utils.translation import gettext_noop
+from pydantic import Field
 
 from evaluation import registry
 from evaluation.numbers.late import pl
@@ -19,7 +20,7 @@ from evaluation.runs.settings import RunSettings
 from evaluation.runs.verdicts import load_samples
 from evaluation.statistics import planning
 from evaluation.statistics.intervals import MINIMUM
-from generation.jobs.settings import setting, settings_class
+from generation.jobs.settings import Settings
 from generation.models import Release, ReleasedRubric
 from generation.samples import queries as samples_queries
 
@@ -30,16 +31,13 @@ CORRELATION = 0.3  # between criteria of one source record
 DIFFERENCE = 0.1
 
 
-@settings_class
-class Expectations:
+class Expectations(Settings):
     """How many models are compared, and what to expect of them."""
 
-    models: int = setting("Number of models that are compared.", least=1, most=MAX_MODELS)
-    rate: float = setting("Expected rate.", least=0, most=1, default=RATE)
-    correlation: float = setting(
-        "Correlation between the criteria of one source record.", least=0, most=1, default=CORRELATION
-    )
-    difference: float = setting("Difference for which to compute the power.", least=0, most=1, default=DIFFERENCE)
+    models: int = Field(title="Number of models that are compared.", ge=1, le=MAX_MODELS)
+    rate: float = Field(RATE, title="Expected rate.", ge=0, le=1)
+    correlation: float = Field(CORRELATION, title="Correlation between the criteria of one source record.", ge=0, le=1)
+    difference: float = Field(DIFFERENCE, title="Difference for which to compute the power.", ge=0, le=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def expected_power(settings: RunSettings) -> list[CellPower]:
     """The power of each data set for a run with these settings."""
     return release_power(
         settings.release,
-        Expectations(len(settings.tested)),
+        Expectations(models=len(settings.tested)),
         datasets=queries.data_sets_asked(settings),
         facets=False,
         minimum=settings.minimum,

@@ -1,6 +1,6 @@
 """What each way of judging costs a run, and how far a judge agreed with physicians in it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from evaluation import registry
@@ -39,7 +39,9 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
         return []
     costs = []
     for way in Run.Judging.values:
-        lines = [line for line in estimate_run(replace(settings, judging=way)).lines if line.role == "judge"]
+        lines = [
+            line for line in estimate_run(settings.model_copy(update={"judging": way})).lines if line.role == "judge"
+        ]
         validations = Validation.objects.filter(
             run__release__benchmark=settings.release.benchmark, run__judging=way, run__judge=settings.judges[0]
         )

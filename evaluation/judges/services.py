@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from django.db import transaction
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop as _
+from pydantic import Field
 
 from evaluation import errors, registry
 from evaluation.judges import queries
@@ -19,7 +20,7 @@ from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
 from generation.jobs import life_cycle
-from generation.jobs.settings import setting, settings_class
+from generation.jobs.settings import Settings
 from generation.models import ReleasedRubric
 from review.cases.services import open_case
 from review.forms import queries as forms_queries
@@ -30,19 +31,18 @@ from review.rules.case_spec import CaseSpec
 MAX_ITEMS = 5000
 
 
-@settings_class
-class ValidationSettings:
+class ValidationSettings(Settings):
     """How many responses physicians judge, and the seed of the draw."""
 
-    n: str = setting(
-        _("Responses"),
-        _(
+    n: str = Field(
+        "",
+        title=_("Responses"),
+        description=_(
             "A number, or a share of each stratum such as 10%. Drawn by model, data set, and whether the judge found a failure."
         ),
-        most=10,
-        default="",
+        max_length=10,
     )
-    seed: int = setting(_("Seed"), _("The same seed draws the same responses."), least=0, most=MAX_SEED, default=0)
+    seed: int = Field(0, title=_("Seed"), description=_("The same seed draws the same responses."), ge=0, le=MAX_SEED)
 
 
 def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: User | None = None) -> Validation:

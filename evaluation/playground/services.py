@@ -4,18 +4,18 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
-from pydantic import BaseModel
+from django.utils.translation import gettext_noop as _
+from pydantic import BaseModel, Field
 
 from evaluation import errors, registry
 from evaluation.runs import queries
 from generation.batches import queries as batches_queries
 from generation.errors import NotCallable
-from generation.jobs.settings import setting, settings_class
+from generation.jobs.settings import AskedAs, Settings
 from generation.llm.errors import BrokenReply, in_words
 from generation.llm.request_body import build_body, effective, with_schema
 from generation.llm.types import Message, Reply, Request, TextPart
@@ -49,44 +49,50 @@ EDITED = "(edited)"  # after the name of a prompt in the ledger
 Parsed = dict[str, Any]
 
 
-@settings_class
-class PlaygroundSettings:
+class PlaygroundSettings(Settings):
     """What to try: a prompt of one's own, a step of a recipe, a model under test or a judge."""
 
-    what: str = setting(
-        _("What to try"),
-        "`own`, `step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`.",
-        most=300,
+    what: str = Field(
+        title=_("What to try"),
+        description="`own`, `step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`.",
+        max_length=300,
     )
-    on: str = setting(
-        _("Record or sample"),
-        _("A number, draft:NUMBER, the key of a sample, or words to search for. Leave empty for the first that fits."),
-        most=300,
-        default="",
+    on: str = Field(
+        "",
+        title=_("Record or sample"),
+        description=_(
+            "A number, draft:NUMBER, the key of a sample, or words to search for. Leave empty for the first that fits."
+        ),
+        max_length=300,
     )
-    text: str = setting(
-        _("Your text"),
-        _(
+    text: Annotated[str, AskedAs(rows=4)] = Field(
+        "",
+        title=_("Your text"),
+        description=_(
             "Used instead of a record: a report, or a conversation whose lines begin with 'Patient:' and 'Doctor:'. "
             "For a prompt of your own, the prompt."
         ),
-        most=20_000,
-        rows=4,
-        default="",
+        max_length=20_000,
     )
-    prompts: str = setting(
-        _("Prompts"), _("A prompt set, released or your own: NAME, or NAME@VERSION."), most=64, default=""
+    prompts: str = Field(
+        "",
+        title=_("Prompts"),
+        description=_("A prompt set, released or your own: NAME, or NAME@VERSION."),
+        max_length=64,
     )
-    answer: str = setting(_("Answer to judge"), most=20_000, rows=3, default="")
-    temperature: float | None = setting(
-        _("Temperature"), _("Leave empty for the one that a batch or run would send."), least=0, most=2, default=None
+    answer: Annotated[str, AskedAs(rows=3)] = Field("", title=_("Answer to judge"), max_length=20_000)
+    temperature: float | None = Field(
+        None,
+        title=_("Temperature"),
+        description=_("Leave empty for the one that a batch or run would send."),
+        ge=0,
+        le=2,
     )
-    turns: Sequence[str] = setting(
-        _("Edited turns"),
-        _("The texts of the prompt's turns in their order, to send instead of the prompt's own."),
-        most=100_000,
-        entries=200,
-        default=(),
+    turns: Sequence[Annotated[str, Field(max_length=100_000)]] = Field(
+        (),
+        title=_("Edited turns"),
+        description=_("The texts of the prompt's turns in their order, to send instead of the prompt's own."),
+        max_length=200,
     )
 
 

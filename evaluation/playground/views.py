@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -49,7 +48,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         with refusals_on(form, ShownError):
             # What nobody edited goes to each model in the format in which it is asked.
             if services.is_edited(asked, turns, [endpoint.model for endpoint in endpoints]):
-                asked = replace(asked, turns=turns)
+                asked = asked.model_copy(update={"turns": turns})
             prepared = services.prepare(asked, next(iter(endpoints)).model)
             services.without_empty_turns(prepared.request)
             account = signed_in_account(request)
@@ -69,7 +68,7 @@ def playground_replies(request: HttpRequest, trial: UUID) -> HttpResponse:
     shown = {"replies": replies, "is_waiting": any(reply.is_waiting for reply in replies)}
     if request.headers.get("HX-Request"):
         return render(request, "evaluation/playground/_replies.html", shown)
-    form = PlaygroundForm({**asdict(sent.settings), "endpoints": list(sent.answers)})
+    form = PlaygroundForm({**dict(sent.settings), "endpoints": list(sent.answers)})
     if form.is_valid():
         shown |= _shown_prompt(form, sent.settings, form.cleaned_data["endpoints"])
     return _page(request, form, **shown)

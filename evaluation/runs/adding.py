@@ -13,7 +13,6 @@ from evaluation.runs.rows import filling, policy_answers, tallies
 from evaluation.runs.settings import POLICY_SAMPLES, RunSettings
 from generation.errors import NotCallable
 from generation.jobs import life_cycle, services
-from generation.jobs.settings import stored_values
 from generation.models import Endpoint
 from generation.releases import integrity
 
@@ -33,17 +32,17 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
     for judge in judges:
         queries.endpoint_as_launched(run, judge)
     live = run.transport == Run.Transport.LIVE or not (endpoint.batches or (run.judge and run.judge.batches))
-    return RunSettings(
+    return RunSettings.model_construct(  # its launch has checked them
         release=run.release,
         endpoints=[endpoint],
         judge=run.judge,
         further_judges=judges[1:],
-        panel=run.panel or Run.Panel.MAJORITY,
+        panel=Run.Panel(run.panel or Run.Panel.MAJORITY),
         judge_temperature=run.judge_temperature,
         datasets=run.variants,
         prompts=run.prompts,
         fresh=run.fresh,
-        **stored_values(RunSettings, run) | ({"transport": Run.Transport.LIVE} if live else {}),
+        **RunSettings.stored_values(run) | ({"transport": Run.Transport.LIVE} if live else {}),
     )
 
 
@@ -86,7 +85,7 @@ class Checks:
     def settings(self) -> RunSettings:
         """Those of the run, with the fixed texts that it lacks."""
         run = self.run
-        return RunSettings(
+        return RunSettings.model_construct(
             release=run.release,
             endpoints=[row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint")],
             judge=run.judge,
@@ -94,7 +93,7 @@ class Checks:
             prompts=run.prompts,
             fresh=run.fresh,
             **{
-                **stored_values(RunSettings, run),
+                **RunSettings.stored_values(run),
                 "policies": [name for name in dict.fromkeys(self.policies) if name not in run.policies],
                 "policy_samples": run.policy_samples if run.policies else self.samples,
             },

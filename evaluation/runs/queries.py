@@ -18,7 +18,7 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vo
 from evaluation.numbers.rules import NOT_JUDGED
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
-from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
+from evaluation.runs.settings import MAX_JUDGES, RunSettings
 from generation.errors import NotCallable
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
@@ -151,8 +151,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.JudgeNeeded
     if settings.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is None:
         raise errors.NotPerSample
-    is_in_range = all(1 <= number <= MAX_REPEATS for number in (settings.answers, settings.judgments))
-    if not is_in_range or len(settings.judges) > MAX_JUDGES:
+    if len(settings.judges) > MAX_JUDGES:
         raise errors.TooManyRepeats
     if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= INITIAL_JUDGES:
         raise errors.EscalationNeedsThree

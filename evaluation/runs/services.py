@@ -19,7 +19,6 @@ from generation.common.chunks import chunked
 from generation.engine import provider_batches
 from generation.errors import NotRepeatable
 from generation.jobs import life_cycle
-from generation.jobs.settings import columns, stored_values
 from generation.models import Release
 from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
@@ -71,7 +70,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             variants=[dataset.name for dataset in datasets],
             plan=planned.as_json,
             prompt_set=prompt_set,
-            **columns(settings),
+            **settings.columns,
             **{**settings.of_job, "first_only": settings.first_only and settings.transport == Run.Transport.LIVE},
             created_by=actor,
             created_at=timezone.now(),
@@ -121,7 +120,7 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         "prompts": run.prompts,
         "preset": run.plan.get("preset", ""),
         **plan_overrides(run, protocol, tested),
-        **stored_values(RunSettings, run),
+        **RunSettings.stored_values(run),
     }
     dependents = {
         "endpoints": ("comparisons",),

@@ -1,14 +1,16 @@
 """The settings of a run."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop as _
+from pydantic import Field
 
 from evaluation.errors import EscalationNeedsThree
 from evaluation.models import MAX_SEED, Run
 from evaluation.panel import INITIAL_JUDGES, escalation_order
 from evaluation.statistics.intervals import MINIMUM
-from generation.jobs.settings import RECORDS, LaunchSettings, setting, settings_class
+from generation.jobs.settings import RECORDS, AskedAs, LaunchSettings
 from generation.models import Endpoint, PromptSet, Release
 from generation.prompts import queries as prompts_queries
 
@@ -19,161 +21,141 @@ MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
 POLICY_SAMPLES, MAX_POLICY_SAMPLES = 50, 1000  # of each data set
 
 
-@settings_class
+AskedRelease = Annotated[Release, AskedAs(RECORDS)]  # by itself: within the class, mypy cannot read it
+
+
 class RunSettings(LaunchSettings):
     """The settings of a run to estimate or launch."""
 
-    release: Release = setting(_("Release"), RELEASE_HELP, section=RECORDS)
-    endpoints: Sequence[Endpoint] = setting(_("Models to test"), option="--endpoint")
-    judge: Endpoint | None = setting(_("Judge"), default=None)
-    further_judges: Sequence[Endpoint] = setting(
-        _("Further judges"),
-        _("Each judge votes on every criterion. Choose none to let one judge decide."),
-        entries=MAX_JUDGES,
-        default=(),
+    release: AskedRelease = Field(title=_("Release"), description=RELEASE_HELP)
+    endpoints: Annotated[Sequence[Endpoint], AskedAs(option="--endpoint")] = Field(title=_("Models to test"))
+    judge: Endpoint | None = Field(None, title=_("Judge"))
+    further_judges: Sequence[Endpoint] = Field(
+        (),
+        title=_("Further judges"),
+        description=_("Each judge votes on every criterion. Choose none to let one judge decide."),
+        max_length=MAX_JUDGES,
     )
-    panel: str = setting(
-        _("Panel decision"),
-        _(
+    panel: Run.Panel = Field(
+        Run.Panel.MAJORITY,
+        title=_("Panel decision"),
+        description=_(
             "Without a majority a criterion stays unjudged, unless a rule says otherwise. Used with several judges or "
             "several judgments."
         ),
-        choices=Run.Panel.choices,
-        default=Run.Panel.MAJORITY,
     )
-    judgments: int = setting(
-        _("Judgments per criterion"),
-        _("How often each judge judges the same answer. The majority counts."),
-        least=1,
-        most=MAX_REPEATS,
-        column="judgments_each",
-        default=1,
+    judgments: Annotated[int, AskedAs(column="judgments_each")] = Field(
+        1,
+        title=_("Judgments per criterion"),
+        description=_("How often each judge judges the same answer. The majority counts."),
+        ge=1,
+        le=MAX_REPEATS,
     )
-    judge_temperature: float | None = setting(
-        _("Judge temperature"), _("Leave empty for the published setting."), least=0, most=2, default=None
+    judge_temperature: float | None = Field(
+        None, title=_("Judge temperature"), description=_("Leave empty for the published setting."), ge=0, le=2
     )
-    judging: str = setting(
-        _("Judging"),
-        _("One call per sample is cheaper, but a judge that sees all rubrics at once may decide differently."),
-        choices=Run.Judging.choices,
-        column="judging",
-        default=Run.Judging.PER_RUBRIC,
+    judging: Annotated[Run.Judging, AskedAs(column="judging")] = Field(
+        Run.Judging.PER_RUBRIC,
+        title=_("Judging"),
+        description=_(
+            "One call per sample is cheaper, but a judge that sees all rubrics at once may decide differently."
+        ),
     )
-    sampling: str = setting(
-        _("Sampling (temperature, top_p, token limit)"),
-        _(
+    sampling: Annotated[Run.Sampling, AskedAs(column="sampling")] = Field(
+        Run.Sampling.PROTOCOL,
+        title=_("Sampling (temperature, top_p, token limit)"),
+        description=_(
             "Choose endpoint settings for models that refuse the benchmark's settings or need more "
             "tokens to think than it allows. The numbers then no longer follow the published protocol."
         ),
-        choices=Run.Sampling.choices,
-        column="sampling",
-        default=Run.Sampling.PROTOCOL,
     )
-    transport: str = setting(
-        _("Request mode"), choices=Run.Transport.choices, column="transport", default=Run.Transport.LIVE
+    transport: Annotated[Run.Transport, AskedAs(column="transport")] = Field(
+        Run.Transport.LIVE, title=_("Request mode")
     )
-    prompts: str = setting(
-        _("Prompts"),
-        _("A prompt set of your own replaces the benchmark's questions and the judge's prompts."),
-        most=64,
-        choices=(),
-        default="",
+    prompts: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Prompts"),
+        description=_("A prompt set of your own replaces the benchmark's questions and the judge's prompts."),
+        max_length=64,
     )
-    preset: str = setting(
-        _("Counting rules"),
-        _("How failures are counted. They also set the primary metric if you choose none."),
-        most=40,
-        choices=(),
-        default="",
+    preset: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Counting rules"),
+        description=_("How failures are counted. They also set the primary metric if you choose none."),
+        max_length=40,
     )
-    metric: str = setting(
-        _("Primary metric"),
-        _("The analysis plan is frozen at launch. The report marks everything else as exploratory."),
-        most=40,
-        choices=(),
-        default="",
+    metric: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Primary metric"),
+        description=_("The analysis plan is frozen at launch. The report marks everything else as exploratory."),
+        max_length=40,
     )
-    primary_dataset: str = setting(
-        _("Primary data set"),
-        _(
+    primary_dataset: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Primary data set"),
+        description=_(
             "Planned comparisons are those on this data set; those on others are secondary. With all of them as one family "
             "of comparisons, each comparison has less power."
         ),
-        most=40,
-        choices=(),
-        default="",
+        max_length=40,
     )
-    minimum: int = setting(
-        _("Samples needed for an interval"),
-        _("Rates based on fewer samples are shown without an interval and are not drawn."),
-        least=MINIMUM,
-        most=MAX_MINIMUM,
-        default=MINIMUM,
+    minimum: int = Field(
+        MINIMUM,
+        title=_("Samples needed for an interval"),
+        description=_("Rates based on fewer samples are shown without an interval and are not drawn."),
+        ge=MINIMUM,
+        le=MAX_MINIMUM,
     )
-    comparisons: Sequence[str] = setting(
-        _("Planned comparisons"),
-        _("MODEL:MODEL. Leave empty for every pair."),
-        most=210,
-        entries=1000,
-        option="--compare",
-        default=(),
+    comparisons: Annotated[Sequence[Annotated[str, Field(max_length=210)]], AskedAs(option="--compare")] = Field(
+        (), title=_("Planned comparisons"), description=_("MODEL:MODEL. Leave empty for every pair."), max_length=1000
     )
-    outcomes: Sequence[str] = setting(
-        _("Rules for responses without an answer or a verdict"),
-        "OUTCOME=RULE. Outcomes: refused, empty, filtered, cut_off, failed, unknown, unasked; of the judge: unparsed,"
-        " judge_failed, no_majority. Rules: judged, excluded, or a verdict. Default: those of the preset.",
-        most=40,
-        entries=20,
-        option="--outcome",
-        default=(),
+    outcomes: Annotated[Sequence[Annotated[str, Field(max_length=40)]], AskedAs(option="--outcome")] = Field(
+        (),
+        title=_("Rules for responses without an answer or a verdict"),
+        description="OUTCOME=RULE. Outcomes: refused, empty, filtered, cut_off, failed, unknown, unasked; of the judge: "
+        "unparsed, judge_failed, no_majority. Rules: judged, excluded, or a verdict. Default: those of the preset.",
+        max_length=20,
     )
-    policies: Sequence[str] = setting(
-        _("Fixed texts"),
-        _(
+    policies: Annotated[
+        Sequence[Annotated[str, Field(max_length=20)]], AskedAs(offered=True, option="--policy", column="policies")
+    ] = Field(
+        (),
+        title=_("Fixed texts"),
+        description=_(
             "Judged as if a model gave each of them to every question. A benchmark on which one wins can be beaten blindly."
         ),
-        most=20,
-        entries=20,
-        choices=(),
-        option="--policy",
-        column="policies",
-        default=(),
+        max_length=20,
     )
-    policy_samples: int = setting(
-        _("Samples for fixed texts"),
-        _("Drawn by the seed from each data set. No model is asked; each text costs a judge's calls on each of them."),
-        least=1,
-        most=MAX_POLICY_SAMPLES,
-        column="policy_samples",
-        default=POLICY_SAMPLES,
+    policy_samples: Annotated[int, AskedAs(column="policy_samples")] = Field(
+        POLICY_SAMPLES,
+        title=_("Samples for fixed texts"),
+        description=_(
+            "Drawn by the seed from each data set. No model is asked; each text costs a judge's calls on each of them."
+        ),
+        ge=1,
+        le=MAX_POLICY_SAMPLES,
     )
-    datasets: Sequence[str] = setting(
-        _("Data sets"),
-        _(
+    datasets: Annotated[Sequence[str], AskedAs(RECORDS, offered=True)] = Field(
+        (),
+        title=_("Data sets"),
+        description=_(
             "Each data set asks the question in a different way and costs one call per sample "
             "and model. Choose none to use all of them."
         ),
-        section=RECORDS,
-        choices=(),
-        default=(),
     )
-    seed: int = setting(
-        _("Seed"),
-        _("Fixes this benchmark's random choices. The same seed asks the same questions."),
-        section=RECORDS,
-        least=0,
-        most=MAX_SEED,
-        column="seed",
-        default=0,
+    seed: Annotated[int, AskedAs(RECORDS, column="seed")] = Field(
+        0,
+        title=_("Seed"),
+        description=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
+        ge=0,
+        le=MAX_SEED,
     )
-    answers: int = setting(
-        _("Answers per question"),
-        _("Several answers show how much a model's answers vary. Each costs a call and its judgments."),
-        section=RECORDS,
-        least=1,
-        most=MAX_REPEATS,
-        column="answers_each",
-        default=1,
+    answers: Annotated[int, AskedAs(RECORDS, column="answers_each")] = Field(
+        1,
+        title=_("Answers per question"),
+        description=_("Several answers show how much a model's answers vary. Each costs a call and its judgments."),
+        ge=1,
+        le=MAX_REPEATS,
     )
 
     @property

@@ -120,7 +120,7 @@ class BatchForm(SpendingForm):
         self.fields["where"] = RowsField(
             {
                 "field": forms.ChoiceField(label=_("Field"), choices=[NO_CHOICE, *fields]),
-                "value": forms.CharField(label=_("Value"), max_length=500),
+                "value": forms.CharField(label=_("Value"), max_length=launch.MAX_VALUE),
             },
             draw_values(source, known),
             label=_("Only records with"),

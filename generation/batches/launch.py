@@ -3,18 +3,19 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Count, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop as _
+from pydantic import Field
 
 from generation import errors
 from generation.batches import queries
 from generation.batches.draw import MAX_SEED, STRATIFIED, UNKNOWN, Draw, DrawnRecords, draw_records, parse_draw
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
-from generation.jobs.settings import RECORDS, LaunchSettings, setting, settings_class
+from generation.jobs.settings import RECORDS, AskedAs, LaunchSettings
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
@@ -24,8 +25,9 @@ from review.models import User
 from review.rules import limits
 from review.rules.limits import MAX_ID
 
+MAX_VALUE = 300  # characters of a value by which records are drawn
 
-@settings_class
+
 class BatchSettings(LaunchSettings):
     """The settings of a batch, or of a comparison of two, to estimate or launch.
 
@@ -33,85 +35,74 @@ class BatchSettings(LaunchSettings):
     `registry.resolve_settings`. `checks`: None for all of them.
     """
 
-    benchmark: str = setting(_("Benchmark"), most=64)
-    source: Source = setting(_("Source"))
-    roles: Mapping[str, Endpoint] = setting("Endpoints", "The endpoint of each role.", option="--role")
-    further_endpoints: Sequence[Endpoint] = setting(
-        "Further endpoints",
-        "Further endpoints for the role that several may play; each record gets one draft per endpoint.",
-        entries=limits.ENTRIES,
-        default=(),
+    benchmark: str = Field(title=_("Benchmark"), max_length=64)
+    source: Source = Field(title=_("Source"))
+    roles: Annotated[Mapping[str, Endpoint], AskedAs(option="--role")] = Field(
+        title="Endpoints", description="The endpoint of each role."
     )
-    limit: int | None = setting(
-        _("Record limit"),
-        _("Leave empty to use all remaining records."),
-        section=RECORDS,
-        least=1,
-        most=MAX_ID,
-        default=None,
+    further_endpoints: Sequence[Endpoint] = Field(
+        (),
+        title="Further endpoints",
+        description="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
+        max_length=limits.ENTRIES,
     )
-    draw: str = setting(
-        _("Selection"), _("first (default), random or stratified:FIELD."), section=RECORDS, most=200, default=""
+    limit: Annotated[int | None, AskedAs(RECORDS)] = Field(
+        None, title=_("Record limit"), description=_("Leave empty to use all remaining records."), ge=1, le=MAX_ID
     )
-    seed: int = setting(
-        _("Seed"),
-        _("The same seed draws the same records. Leave empty for 0."),
-        section=RECORDS,
-        least=0,
-        most=MAX_SEED,
-        default=0,
+    draw: Annotated[str, AskedAs(RECORDS)] = Field(
+        "", title=_("Selection"), description=_("first (default), random or stratified:FIELD."), max_length=200
     )
-    where: Mapping[str, Sequence[str]] = setting(
-        _("Only records with"),
-        'Draw only records with one of these values of each field: {"language": ["en"]}.',
-        section=RECORDS,
-        most=300,
+    seed: Annotated[int, AskedAs(RECORDS)] = Field(
+        0, title=_("Seed"), description=_("The same seed draws the same records. Leave empty for 0."), ge=0, le=MAX_SEED
+    )
+    where: Annotated[Mapping[str, Sequence[Annotated[str, Field(max_length=MAX_VALUE)]]], AskedAs(RECORDS)] = Field(
         default_factory=dict,
+        title=_("Only records with"),
+        description='Draw only records with one of these values of each field: {"language": ["en"]}.',
     )
-    again: bool = setting(
-        _("Discarded records"),
-        _("Also draw records of which every draft and sample so far was discarded. Ignores cached replies."),
-        section=RECORDS,
-        default=False,
+    again: Annotated[bool, AskedAs(RECORDS)] = Field(
+        False,
+        title=_("Discarded records"),
+        description=_(
+            "Also draw records of which every draft and sample so far was discarded. Ignores cached replies."
+        ),
     )
-    plan: TrapPlan | None = setting(
-        _("Trap plan"), 'A name, or targets such as {"A1": 30, "C": 20}.', section=RECORDS, default=None
+    plan: Annotated[TrapPlan | None, AskedAs(RECORDS)] = Field(
+        None, title=_("Trap plan"), description='A name, or targets such as {"A1": 30, "C": 20}.'
     )
-    prompts: str = setting(
-        _("Prompts"),
-        _("A released prompt set, or one of your own: NAME or NAME@VERSION."),
-        most=64,
-        choices=(),
-        default="",
+    prompts: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Prompts"),
+        description=_("A released prompt set, or one of your own: NAME or NAME@VERSION."),
+        max_length=64,
     )
-    compare: str | None = setting(
-        _("Compare with"),
-        _("Runs a second batch over the same records with different prompts."),
-        most=64,
-        choices=(),
-        default=None,
+    compare: Annotated[str | None, AskedAs(offered=True)] = Field(
+        None,
+        title=_("Compare with"),
+        description=_("Runs a second batch over the same records with different prompts."),
+        max_length=64,
     )
-    preset: str = setting(
-        _("Preset"),
-        _("The recipe's settings. They are saved with the batch and also used for later versions of its samples."),
-        most=64,
-        choices=(),
-        default="",
+    preset: Annotated[str, AskedAs(offered=True)] = Field(
+        "",
+        title=_("Preset"),
+        description=_(
+            "The recipe's settings. They are saved with the batch and also used for later versions of its samples."
+        ),
+        max_length=64,
     )
-    changes: Mapping[str, Any] = setting(
-        _("Overrides"),
-        'Preset values to override: {"reviewers": "two"}.',
-        option="--set",
-        api_name="settings",
+    changes: Annotated[Mapping[str, Any], AskedAs(option="--set")] = Field(
         default_factory=dict,
+        title=_("Overrides"),
+        description='Preset values to override: {"reviewers": "two"}.',
+        serialization_alias="settings",
     )
-    checks: Sequence[str] | None = setting(
-        "Checks", "Leave empty for all of them.", most=40, entries=limits.ENTRIES, default=None
+    checks: Sequence[Annotated[str, Field(max_length=40)]] | None = Field(
+        None, title="Checks", description="Leave empty for all of them.", max_length=limits.ENTRIES
     )
-    one_model: bool = setting(
-        _("One model in several roles"),
-        _("Allows one model to check, examine or vote on its own work. The data card says so."),
-        default=False,
+    one_model: bool = Field(
+        False,
+        title=_("One model in several roles"),
+        description=_("Allows one model to check, examine or vote on its own work. The data card says so."),
     )
 
     @property
@@ -246,7 +237,7 @@ def _new_batches(settings: BatchSettings, actor: User | None, comparison: Compar
     """Store the batch of a launch, or both of a comparison, and queue its drafts."""
     Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)  # two launches at once share no record
     if settings.again:  # a cached reply would be discarded once more
-        settings = replace(settings, fresh=True)
+        settings = settings.model_copy(update={"fresh": True})
     drawn = choose_records(settings)
     kinds = {kind for _pk, kind in drawn.records}
     roles = queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
@@ -255,7 +246,8 @@ def _new_batches(settings: BatchSettings, actor: User | None, comparison: Compar
     if comparison is not None:
         prompts_by_arm = {"A": settings.prompts, "B": settings.compare or ""}
     for arm, name in prompts_by_arm.items():
-        batch = _new_batch(replace(settings, prompts=name), roles, actor, drawn.summary, comparison, arm)
+        of_arm = settings.model_copy(update={"prompts": name})
+        batch = _new_batch(of_arm, roles, actor, drawn.summary, comparison, arm)
         _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(roles))
         batches.append(batch)
     return batches

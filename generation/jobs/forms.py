@@ -14,7 +14,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
-from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
+from generation.jobs.settings import RECORDS, Budget, JobLimits, Setting, Settings, settings_of
 from generation.models import Endpoint
 from generation.models.jobs import Job
 from review.common.row_fields import ADD_ROW, GrowingForm, RowsWidget
@@ -22,7 +22,7 @@ from review.labels import with_label
 
 MAX_TEXTS = 2_000  # characters of a field with several texts
 LAUNCH_KEY = "launch_key"  # a hidden field, new on each estimate page, so that a double click launches once
-BUDGET = tuple(each.name for each in declared(Budget))
+BUDGET = tuple(Budget.model_fields)
 
 
 class TextsField(forms.CharField):
@@ -37,53 +37,72 @@ class TextsField(forms.CharField):
         return [part for part in (item.strip() for item in super().clean(value).split(",")) if part]
 
 
-def form_field(each: Declared) -> forms.Field:
+def form_field(each: Setting) -> forms.Field:
     """The form field of a setting."""
-    setting = each.setting
-    common: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "required": each.required}
-    if each.kind is Endpoint:
-        return (EndpointChoices if each.many else EndpointChoice)(**common)
-    if each.many and setting.choices is not None:
-        return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, choices=setting.choices, **common)
+    common: dict[str, Any] = {"label": each.label, "help_text": each.help, "required": each.required}
     if each.many:
-        common["help_text"] = format_lazy("{} {}", _("Separate several by commas."), setting.help)
-        return TextsField(max_length=min((setting.most or 0) * setting.entries, MAX_TEXTS), **common)
-    common["initial"] = None if each.required else each.default
-    if setting.choices is not None:
-        return forms.ChoiceField(choices=setting.choices, **common)
+        return _list_field(each, common)
+    if each.kind is Endpoint:
+        return EndpointChoice(**common)
+    common["initial"] = each.default
+    if each.choices is not None:
+        return forms.ChoiceField(choices=each.choices, **common)
     if each.kind is bool:
         return forms.BooleanField(**common)
     if each.kind is str:
-        common |= {"widget": forms.Textarea(attrs={"rows": setting.rows})} if setting.rows else {}
-        common |= {"validators": [RegexValidator(setting.pattern)]} if setting.pattern else {}
-        return forms.CharField(max_length=setting.most, **common)
-    limits: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
+        return _text_field(each, common)
+    limits: dict[str, Any] = {"min_value": each.bounds.get("ge"), "max_value": each.bounds.get("le")}
     if each.kind is Decimal:
         return forms.DecimalField(max_digits=14, decimal_places=4, **limits, **common)
-    return (forms.IntegerField if each.kind is int else forms.FloatField)(**limits, **common)
+    if each.kind is int:
+        return forms.IntegerField(**limits, **common)
+    return forms.FloatField(**limits, **common)
+
+
+def _list_field(each: Setting, common: dict[str, Any]) -> forms.Field:
+    if each.kind is Endpoint:
+        return EndpointChoices(**common)
+    if each.choices is not None:
+        return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, choices=each.choices, **common)
+    common["help_text"] = format_lazy("{} {}", _("Separate several by commas."), each.help)
+    return TextsField(max_length=min(each.bounds.get("max_length", 0) * each.entries, MAX_TEXTS), **common)
+
+
+def _text_field(each: Setting, common: dict[str, Any]) -> forms.Field:
+    if each.asked.rows:
+        common["widget"] = forms.Textarea(attrs={"rows": each.asked.rows})
+    if "pattern" in each.bounds:
+        common["validators"] = [RegexValidator(each.bounds["pattern"])]
+    return forms.CharField(max_length=each.bounds.get("max_length"), **common)
 
 
 class SettingsForm(forms.Form):
     """A form with a field for each setting of `settings_class`; fields that differ are declared."""
 
-    settings_class: ClassVar[type]
+    settings_class: ClassVar[type[Settings]]
     omitted: ClassVar[tuple[str, ...]] = ()  # settings that the form does not ask for
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        asked = [each for each in declared(self.settings_class) if each.name not in self.omitted]
-        fields = {each.name: self.fields.get(each.name) or form_field(each) for each in asked}
-        for each in asked:
-            fields[each.name].label = each.setting.label  # type: ignore[assignment]  # as Django takes lazy texts
+        fields = {}
+        for each in settings_of(self.settings_class):
+            if each.name not in self.omitted:
+                fields[each.name] = self.fields.get(each.name) or form_field(each)
+                fields[each.name].label = each.label  # type: ignore[assignment]  # as Django takes lazy texts
         self.fields = {**fields, **self.fields}
         self.order_fields(self.field_order)
 
     @property
     def values(self) -> dict[str, Any]:
         """The settings that a valid form gives; the others have their defaults."""
-        data = {each.name: self.cleaned_data.get(each.name) for each in declared(self.settings_class)}
-        given = {name: value for name, value in data.items() if value is not None and value != ""}
-        return {name: list(value) if isinstance(value, QuerySet) else value for name, value in given.items()}
+        given = {}
+        for name in self.settings_class.model_fields:
+            value = self.cleaned_data.get(name)
+            if isinstance(value, QuerySet):
+                value = list(value)
+            if value is not None and value != "":
+                given[name] = value
+        return given
 
     @property
     def settings(self) -> Any:
@@ -94,7 +113,7 @@ class SettingsForm(forms.Form):
 class BudgetForm(SettingsForm):
     """The budget of a job: its cost and its number of calls."""
 
-    settings_class: ClassVar[type] = Budget
+    settings_class = Budget
 
     @property
     def error_text(self) -> str:
@@ -111,7 +130,7 @@ class LimitsForm(BudgetForm):
 
     @classmethod
     def for_job(cls, job: Job) -> Self:
-        return cls(initial={each.name: getattr(job, each.name) for each in declared(JobLimits)})
+        return cls(initial={name: getattr(job, name) for name in JobLimits.model_fields})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +157,7 @@ class SpendingForm(GrowingForm, SettingsForm):
     @property
     def steps(self) -> list[FormStep]:
         """Records and models."""
-        of_settings = {each.name for each in declared(self.settings_class) if each.setting.section == RECORDS}
+        of_settings = {each.name for each in settings_of(self.settings_class) if each.asked.section == RECORDS}
         records = [name for name in self.fields if name in {*of_settings, *self.also_records}]
         models = [name for name in self.fields if name not in records]
         return [self._step(self.records_title, records), self._step(_("Models"), models)]

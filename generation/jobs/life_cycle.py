@@ -16,6 +16,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
+from pydantic import BaseModel
 
 from generation import errors
 from generation.llm.errors import BudgetSpent
@@ -184,6 +185,8 @@ def _plain(value: Any) -> Any:
         return value.pk
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"
+    if isinstance(value, BaseModel):
+        return dict(value)
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 

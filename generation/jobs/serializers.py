@@ -14,7 +14,7 @@ from generation.endpoints.queries import UsageTotals
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import advice
 from generation.jobs.live_status import LiveStatus, Progress
-from generation.jobs.settings import Budget, Declared, JobLimits, declared
+from generation.jobs.settings import Budget, JobLimits, Setting, Settings, settings_of
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import NamedRowField, ShortDictField, ShortListField, validated_body
@@ -62,62 +62,63 @@ class AnyJobSerializer(JobSerializer):
     live = serializer_of(LiveStatus)()
 
 
-def api_field(each: Declared) -> Field:
+def api_field(each: Setting) -> Field:
     """The API's field of a setting."""
-    setting, common = each.setting, dict[str, Any](help_text=each.description, required=each.required)
+    common: dict[str, Any] = {"help_text": each.description, "required": each.required}
     if each.api_name != each.name:
         common["source"] = each.name
-    if each.default is None:
-        common["allow_null"] = True
-    elif each.required:
-        pass
-    elif each.named:
-        common["default"] = dict
-    else:
-        common["default"] = list if each.many else each.default
+    if not each.required:
+        if each.default is None:
+            common["allow_null"] = True
+        elif each.named:
+            common["default"] = dict
+        elif each.many:
+            common["default"] = list
+        else:
+            common["default"] = each.default
     if each.named:
-        several: dict[str, Any] = {"min_length": 1, "max_length": setting.entries}
-        value = serializers.ListField(child=_plain_field(each), **several) if each.many else _plain_field(each)
+        value = _plain_field(each)
+        if each.many:
+            value = serializers.ListField(child=value, min_length=1, max_length=each.entries)
         return ShortDictField(child=value, **common)
     if each.many:
         return ShortListField(
-            child=_plain_field(each), max_length=setting.entries, allow_empty=not each.required, **common
+            child=_plain_field(each), max_length=each.entries, allow_empty=not each.required, **common
         )
     return _plain_field(each, **common)
 
 
-def _plain_field(each: Declared, **common: Any) -> Field:
-    setting = each.setting
-    bounds: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
+def _plain_field(each: Setting, **common: Any) -> Field:
     if each.kind is Any:
         return serializers.JSONField(**common)
     if issubclass(each.kind, Model):
         return NamedRowField(queryset=each.kind._default_manager.all(), **common)
-    if setting.choices and not each.many:
-        return serializers.ChoiceField(choices=setting.choices, **common)
+    if each.choices and not each.many:
+        return serializers.ChoiceField(choices=each.choices, **common)
     if each.kind is str:
-        common |= {
-            "max_length": setting.most or limits.NAME,
-            "allow_blank": not (each.many or each.named or each.required),
-        }
-        if setting.pattern:
-            return serializers.RegexField(setting.pattern, **common)
+        common["max_length"] = each.bounds.get("max_length", limits.NAME)
+        common["allow_blank"] = not (each.many or each.named or each.required)
+        if "pattern" in each.bounds:
+            return serializers.RegexField(each.bounds["pattern"], **common)
         return serializers.CharField(**common)
     if each.kind is bool:
         return serializers.BooleanField(**common)
+    common |= {"min_value": each.bounds.get("ge"), "max_value": each.bounds.get("le")}
     if each.kind is Decimal:
-        return serializers.DecimalField(max_digits=14, decimal_places=4, **bounds, **common)
-    return (serializers.IntegerField if each.kind is int else serializers.FloatField)(**bounds, **common)
+        return serializers.DecimalField(max_digits=14, decimal_places=4, **common)
+    if each.kind is int:
+        return serializers.IntegerField(**common)
+    return serializers.FloatField(**common)
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
     """Has a field for each setting of `settings_class`; fields that differ are declared."""
 
-    settings_class: ClassVar[type]
+    settings_class: ClassVar[type[Settings]]
     omitted: ClassVar[tuple[str, ...]] = ()  # settings that a request does not have
 
     def get_fields(self) -> dict[str, Field]:
-        asked = [each for each in declared(self.settings_class) if each.name not in self.omitted]
+        asked = [each for each in settings_of(self.settings_class) if each.name not in self.omitted]
         return {each.api_name: api_field(each) for each in asked} | super().get_fields()
 
 
@@ -157,7 +158,7 @@ class ConfirmSerializer(SettingsSerializer):
     confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        confirmed = attrs.pop("confirmed") or any(attrs.get(each.name) is not None for each in declared(Budget))
+        confirmed = attrs.pop("confirmed") or any(attrs.get(name) is not None for name in Budget.model_fields)
         if self.is_launch and not confirmed:
             raise serializers.ValidationError(
                 {"confirmed": _("Give budget_money or budget_calls, or confirm that there is no limit.")}
@@ -191,7 +192,7 @@ class LikeSerializer(ConfirmSerializer):
             data = dict(data)
             if (like := data.pop("like", None)) is not None:
                 data = self.kind.repeat_settings(self._job(like), data)
-            asked = declared(self.settings_class)
+            asked = settings_of(self.settings_class)
             if missing := [each.api_name for each in asked if each.required and each.api_name not in data]:
                 raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
         return super().to_internal_value(data)

@@ -1,7 +1,7 @@
 """Pages and controls of jobs of any kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
@@ -137,7 +137,7 @@ class Launch:
         budget = BudgetForm(request.POST if confirmed else None)
         if confirmed and budget.is_valid():
             actor, key = signed_in_account(request), request.POST.get(LAUNCH_KEY, "")
-            return redirect(self.launch(replace(settings, **budget.values), actor=actor, key=key))
+            return redirect(self.launch(settings.model_copy(update=budget.values), actor=actor, key=key))
         estimate = self.estimate(settings)
         budget.initial = {name: getattr(estimate, name) for name in BUDGET}
         carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]

@@ -18,7 +18,7 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import is_running
 from generation.jobs.live_status import live_workers
 from generation.jobs.serializers import LikeSerializer, api_field
-from generation.jobs.settings import Budget, Declared, declared
+from generation.jobs.settings import Budget, Setting, Settings, settings_of
 from generation.models.jobs import Job
 from generation.recipes import registry
 from generation.trials import checking
@@ -29,34 +29,48 @@ from review.management.step_command import StepCommand
 POLL = 0.3  # seconds
 
 
-def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str] = (), required: bool = True) -> None:
-    """Add an option for each setting of a settings class.
+def add_settings(
+    parser: ArgumentParser, settings: type[Settings], *, omit: Container[str] = (), required: bool = True
+) -> None:
+    """Add an option for each setting of a model.
 
     required: refuse a command without a setting that has no default; `--like` may give it.
     """
-    for each in declared(settings):
-        if each.name in omit:
-            continue
-        options: dict[str, Any] = {"dest": each.name, "help": str(each.description).replace("%", "%%")}
-        options |= {"required": True} if required and each.required else {}
-        if each.kind is bool:
-            options |= {"action": "store_true", "default": None}
-        elif each.named:
-            options |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
-            options["help"] += " Repeat it for several."
-        elif each.many:
-            options |= {"action": "extend", "type": _texts, "help": f"{options['help']} Repeat it for several."}
-        elif each.setting.choices:
-            options |= {"choices": [value for value, _label in each.setting.choices]}
-        elif each.kind in (int, float, Decimal):
-            options |= {"type": partial(number, each)}
-        parser.add_argument(each.option, **options)
+    for each in settings_of(settings):
+        if each.name not in omit:
+            parser.add_argument(each.option, **_option(each, required=required and each.required))
 
 
-def given_settings(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
+def _option(each: Setting, *, required: bool) -> dict[str, Any]:
+    """What argparse is told of a setting."""
+    options: dict[str, Any] = {"dest": each.name, "help": str(each.description).replace("%", "%%")}
+    if required:
+        options["required"] = True
+    if each.named:
+        options["help"] += " Repeat it for several."
+        return {**options, "action": "append", "type": _pair, "metavar": "NAME=VALUE"}
+    if each.many:
+        options["help"] += " Repeat it for several."
+        return {**options, "action": "extend", "type": _texts}
+    if each.kind is bool:
+        return {**options, "action": "store_true", "default": None}
+    if each.choices:
+        return {**options, "choices": [value for value, _label in each.choices]}
+    if each.kind in (int, float, Decimal):
+        return {**options, "type": partial(number, each)}
+    return options
+
+
+def given_settings(options: Mapping[str, Any], settings: type[Settings]) -> dict[str, Any]:
     """The settings that the options of `add_settings` give; the others have their defaults."""
-    given = [each for each in declared(settings) if options.get(each.name) is not None]
-    return {each.name: named_value(each, options[each.name]) if each.named else options[each.name] for each in given}
+    given = {}
+    for each in settings_of(settings):
+        value = options.get(each.name)
+        if value is not None and each.named:
+            value = named_value(each, value)
+        if value is not None:
+            given[each.name] = value
+    return given
 
 
 def _texts(text: str) -> list[str]:
@@ -70,14 +84,14 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def named_value(each: Declared, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def named_value(each: Setting, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The value of a named setting; where it may be of any type, as JSON or a word."""
     if each.many:
         return {name: [value for other, value in pairs if other == name] for name, _value in pairs}
     return {name: registry.read_setting(value) if each.kind is Any else value for name, value in pairs}
 
 
-def number(each: Declared, text: str) -> Any:
+def number(each: Setting, text: str) -> Any:
     """The number that an option gives a setting. Raises ArgumentTypeError."""
     try:
         return api_field(each).run_validation(text)
@@ -85,7 +99,7 @@ def number(each: Declared, text: str) -> Any:
         raise ArgumentTypeError(f"{text!r}: {' '.join(map(str, error.args[0]))}") from None
 
 
-def add_launch_options(parser: ArgumentParser, settings: type = Budget, *, omit: Container[str] = ()) -> None:
+def add_launch_options(parser: ArgumentParser, settings: type[Settings] = Budget, *, omit: Container[str] = ()) -> None:
     """Add the options of a command that launches a job."""
     add_settings(parser, settings, omit=omit, required=False)
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
@@ -109,7 +123,7 @@ def launch_body(
 
     `given`: values that no option has by itself; None means not given. Raises CommandError.
     """
-    settings = declared(serializer.settings_class)
+    settings = settings_of(serializer.settings_class)
     options_given = given_settings(options, serializer.settings_class)
     body = {each.api_name: options_given.get(each.name) for each in settings} | dict(given or {})
     body = {name: value for name, value in body.items() if value is not None}

@@ -37,9 +37,9 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         # For simulated models in this process; others get the labels at their start.
         SCRIPT.learn(json.loads(line))
     settings = BatchSettings(
-        BENCHMARK,
-        read("demo-pictures", "vqa-rad", folder()),
-        steps.bind_roles(ROLES),
+        benchmark=BENCHMARK,
+        source=read("demo-pictures", "vqa-rad", folder()),
+        roles=steps.bind_roles(ROLES),
         preset="paper",
         changes={"review_share": REVIEW_SHARE},
     )

@@ -126,5 +126,5 @@ def _import_source(name: str, format_name: str, path: Path) -> Source:
 
 
 def _generate(source: Source) -> Batch:
-    settings = BatchSettings("mhb", source, steps.bind_roles(ROLES), plan=registry.plan("mhb"))
+    settings = BatchSettings(benchmark="mhb", source=source, roles=steps.bind_roles(ROLES), plan=registry.plan("mhb"))
     return steps.make_samples(settings)

@@ -44,7 +44,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         overrides = OVERRIDES
         if format_name == "medhal":
             overrides = {"review_per_label": 0}
-        steps.make_samples(BatchSettings(BENCHMARK, source, roles, changes=overrides))
+        steps.make_samples(BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=overrides))
     admin = User.objects.get(username="admin")
     waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")
     for case in waiting[:REVIEWED]:  # ahead of the cases that other benchmarks leave for visitors

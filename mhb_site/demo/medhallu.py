@@ -33,7 +33,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     tell("MedHallu: making hallucinated answers to hand-written questions")
     read("demo-headings", "mesh", HERE / "headings.xml")
     questions = read("demo-questions", "pubmedqa", HERE / "questions.json")
-    settings = BatchSettings(BENCHMARK, questions, steps.bind_roles(ROLES), limit=LIMIT)
+    settings = BatchSettings(benchmark=BENCHMARK, source=questions, roles=steps.bind_roles(ROLES), limit=LIMIT)
     batch = steps.make_samples(settings)
     steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS)
     steps.apply_outcomes(batch)

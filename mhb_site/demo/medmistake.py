@@ -45,7 +45,9 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     patients = read("demo-patients", "medmistake-cases", HERE / "patients.jsonl")
     first, *others = (steps.endpoint(name) for name in steps.TARGETS)  # as doctors
     roles = {**steps.bind_roles(ROLES), "doctor": first}
-    batch = steps.make_samples(BatchSettings(BENCHMARK, patients, roles, further_endpoints=others, limit=LIMIT))
+    batch = steps.make_samples(
+        BatchSettings(benchmark=BENCHMARK, source=patients, roles=roles, further_endpoints=others, limit=LIMIT)
+    )
     # Few are rejected: there are seven samples, and the release needs four.
     steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED, dissent=0.05, reject=0)
     steps.apply_outcomes(batch)

@@ -49,11 +49,13 @@ def ask(addresses: Mapping[str, str]) -> None:
     if Run.objects.filter(release__name=RELEASE).exists():
         return
     conversations = Source.objects.get(name="demo-conversations")
-    steps.make_samples(BatchSettings("healthbench", conversations, {}, limit=CONVERSATIONS))
+    steps.make_samples(BatchSettings(benchmark="healthbench", source=conversations, roles={}, limit=CONVERSATIONS))
     release = releases_services.freeze_release(
         RELEASE, benchmark="healthbench", composition=Composition(with_unreviewed=True)
     )
-    runs_services.launch_run(RunSettings(release, endpoints, endpoints[-1], sampling=Run.Sampling.ENDPOINT))
+    runs_services.launch_run(
+        RunSettings(release=release, endpoints=endpoints, judge=endpoints[-1], sampling=Run.Sampling.ENDPOINT)
+    )
 
 
 def _endpoint(model: str, url: str) -> Endpoint:

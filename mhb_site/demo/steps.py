@@ -80,6 +80,8 @@ def evaluate(benchmark: str, *, judge: str = "", composition: Composition = Comp
     """Freeze a release of the benchmark, and run the simulated models on it."""
     release = releases_services.freeze_release(f"{benchmark}-demo", benchmark=benchmark, composition=composition)
     targets = [endpoint(name) for name in TARGETS]
-    run = runs_services.launch_run(RunSettings(release, targets, endpoint(judge) if judge else None))
+    run = runs_services.launch_run(
+        RunSettings(release=release, endpoints=targets, judge=endpoint(judge) if judge else None)
+    )
     work_to_the_end(RUNS, run.pk)
     return run

@@ -60,7 +60,9 @@ def judged_run(release: Release, *names: str, verdicts: tuple[str, ...] = ("met"
 
     An empty verdict leaves a judgment unjudged.
     """
-    run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
+    run = services.launch_run(
+        RunSettings(release=release, endpoints=[model(name) for name in names], judge=model("judge"))
+    )
     run.responses.update(status=Status.DONE, outcome="answered", text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
         Judgment(
@@ -192,7 +194,9 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
     admin: Client, release: Release, temperature: float
 ) -> None:
     judge = model("judge", temperature=0.9)
-    run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=temperature))
+    run = services.launch_run(
+        RunSettings(release=release, endpoints=[model("one")], judge=judge, judge_temperature=temperature)
+    )
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     shown = re.search(r"Judge temperature</dt>\s*<dd>\s*([^<]*?)\s*<", page)
@@ -201,7 +205,7 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
 
 
 def test_the_models_of_a_run_have_their_roles_in_words(admin: Client, release: Release) -> None:
-    run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
+    run = services.launch_run(RunSettings(release=release, endpoints=[model("one")], judge=model("judge")))
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     roles = page.partition('id="models-asked"')[2].partition("</table>")[0]
     assert re.findall(r"<td>(.*?)</td>", roles)[0] == "Model under test"
@@ -209,7 +213,7 @@ def test_the_models_of_a_run_have_their_roles_in_words(admin: Client, release: R
 
 
 def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
-    run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
+    run = services.launch_run(RunSettings(release=release, endpoints=[model("one")], judge=model("judge")))
     page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
@@ -409,11 +413,13 @@ def test_no_page_needs_more_queries_for_more_rows(name: str, admin: Client, rele
         return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
 
     small = judged_run(release, "one")
-    running = services.launch_run(RunSettings(release, [model("one")], model("judge")))
+    running = services.launch_run(RunSettings(release=release, endpoints=[model("one")], judge=model("judge")))
     shown = running if name == "run-progress" else small
     expected = query_count(admin, url(shown))
     big = judged_run(release, *(f"m{n}" for n in range(6)))
     for _ in range(3):
-        running = services.launch_run(RunSettings(release, [model("one"), model("m1")], model("judge")))
+        running = services.launch_run(
+            RunSettings(release=release, endpoints=[model("one"), model("m1")], judge=model("judge"))
+        )
     shown = running if name == "run-progress" else big
     assert query_count(admin, url(shown)) == expected

@@ -311,7 +311,7 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
 
     # Run: no judge; each model gets each sample in two variants.
     targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
-    run = runs_services.launch_run(RunSettings(release, targets, seed=4))
+    run = runs_services.launch_run(RunSettings(release=release, endpoints=targets, seed=4))
     assert run.judge is None
     work.work_on_run(run.pk)
     run.refresh_from_db()

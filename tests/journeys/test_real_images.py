@@ -103,7 +103,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     assert release.samples_count == n_samples
     assert release.grounds["unreviewed"] == n_samples - sampled.total()
     targets = [endpoint(url, target) for target in MEASURED]
-    run = runs_services.launch_run(RunSettings(release, targets, roles["judge"]))
+    run = runs_services.launch_run(RunSettings(release=release, endpoints=targets, judge=roles["judge"]))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     # If the free trace has no visual recognition, there is nothing to continue from.

@@ -48,7 +48,9 @@ def url() -> Iterator[str]:
 
 
 def _run_and_check(release: Release, url: str, *targets: str) -> Run:
-    run = runs_services.launch_run(RunSettings(release, [endpoint(url, target) for target in targets]))
+    run = runs_services.launch_run(
+        RunSettings(release=release, endpoints=[endpoint(url, target) for target in targets])
+    )
     work.work_on_run(run.pk)
     run.refresh_from_db()
     answers = release.samples_count * VARIANTS * len(targets)

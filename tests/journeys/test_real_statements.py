@@ -97,7 +97,7 @@ def test_real_rows_become_measured_releases_and_a_training_set(
     assert set(pairs.values()) == {2}
 
     targets = [endpoint(url, "sim-careful")]
-    run = runs_services.launch_run(RunSettings(filtered, targets, datasets=["qa", "summarization"]))
+    run = runs_services.launch_run(RunSettings(release=filtered, endpoints=targets, datasets=["qa", "summarization"]))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     answered = Response.objects.filter(run=run, status=Work.Status.DONE).count()

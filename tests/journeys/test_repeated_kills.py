@@ -41,7 +41,7 @@ made = [
     add_endpoint(name=name, url="{url}", model=name, concurrency={concurrency})
     for name in ("sim-average", "sim-judge")
 ]
-print(launch_run(RunSettings(release, made[:1], made[1], budget_calls={budget})).pk)
+print(launch_run(RunSettings(release=release, endpoints=made[:1], judge=made[1], budget_calls={budget})).pk)
 """
 REMOVE_BUDGET = """
 from generation.jobs.life_cycle import change_limits

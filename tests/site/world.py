@@ -401,4 +401,6 @@ class World:
 
     def _launch_run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
-        return runs_services.launch_run(RunSettings(release, models, self.judge), actor=self["adela"])
+        return runs_services.launch_run(
+            RunSettings(release=release, endpoints=models, judge=self.judge), actor=self["adela"]
+        )

@@ -11,7 +11,6 @@ from evaluation.runs import adding
 from evaluation.runs.estimate import estimate_checks
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import POLICY_SAMPLES, RunSettings
-from generation.jobs.settings import declared
 from generation.management.command_line import (
     add_launch_options,
     given_settings,
@@ -36,9 +35,7 @@ class Command(StepCommand):
         parser.add_argument("run", type=int)
         parser.add_argument("--again", action="append", default=[], help="answers, verdicts, or both")
         asked = {*POLICIES, *BUDGET}
-        add_launch_options(
-            parser, RunSettings, omit=[each.name for each in declared(RunSettings) if each.name not in asked]
-        )
+        add_launch_options(parser, RunSettings, omit=[name for name in RunSettings.model_fields if name not in asked])
 
     def step(self, **options: Any) -> dict[str, Any]:
         run = RUNS.get(options["run"])

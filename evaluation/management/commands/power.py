@@ -21,4 +21,4 @@ class Command(StepCommand):
         release = releases_queries.release(options["release"])
         expected = power.Expectations(**given_settings(options, power.Expectations))
         cells = power.release_power(release, expected)
-        return {"release": str(release), **asdict(expected), "cells": [asdict(cell) for cell in cells]}
+        return {"release": str(release), **dict(expected), "cells": [asdict(cell) for cell in cells]}

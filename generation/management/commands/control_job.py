@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.jobs import kinds, life_cycle, services
-from generation.jobs.settings import Declared, JobLimits, declared
+from generation.jobs.settings import JobLimits, Setting, settings_of
 from generation.management.command_line import number
 from generation.trials import checking
 from review.management.step_command import StepCommand
@@ -28,9 +28,9 @@ LIMITS = {"budget": ("budget_money", "budget_calls"), "pace": ("priority", "most
 NO_LIMIT = "none"
 
 
-def _limit(each: Declared, text: str) -> Any:
+def _limit(each: Setting, text: str) -> Any:
     """The value of a limit. Raises ArgumentTypeError."""
-    if text == NO_LIMIT or each.kind is str:
+    if text == NO_LIMIT or each.choices:
         return text
     return number(each, text)
 
@@ -54,13 +54,13 @@ class Command(StepCommand):
         parser.add_argument(
             "job", type=_parse_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
         )
-        for each in declared(JobLimits):
+        for each in settings_of(JobLimits):
             action = next(action for action, names in LIMITS.items() if each.name in names)
             parser.add_argument(
                 each.option,
                 dest=each.name,
                 type=partial(_limit, each),
-                choices=dict(each.setting.choices or ()) or None,
+                choices=dict(each.choices or ()) or None,
                 help=f"with '{action}'" + ("; 'none' for no limit" if each.default is None else ""),
             )
 

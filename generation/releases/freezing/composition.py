@@ -2,18 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop as _
+from pydantic import Field
 
 from generation import errors
 from generation.common.components import components
-from generation.jobs.settings import setting, settings_class
+from generation.jobs.settings import AskedAs, Settings
 from generation.models import Erratum, Sample, SampleVersion, SourceRecord
 from generation.recipes.configuration import configuration
 from generation.releases.freezing import configured
@@ -75,8 +76,7 @@ _LATEST_ERRATUM = Subquery(
 _BY_A_SIMULATED_REVIEWER = Exists(counted_reviews().filter(case=OuterRef("case"), physician__simulated=True))
 
 
-@settings_class
-class Composition:
+class Composition(Settings):
     """The requested composition of a release.
 
     `where`: field -> value, for the names in `FIELDS` and `CHOICES`. `held_out`: the share of
@@ -84,59 +84,52 @@ class Composition:
     benchmark offers. Raises WrongComposition.
     """
 
-    batches: Sequence[int] = setting(
-        _("Batches"),
-        "Numbers of batches; empty: all.",
-        least=1,
-        most=MAX_ID,
-        entries=limits.ENTRIES,
-        option="--batch",
-        default=(),
+    batches: Annotated[Sequence[Annotated[int, Field(ge=1, le=MAX_ID)]], AskedAs(option="--batch")] = Field(
+        (), title=_("Batches"), description="Numbers of batches; empty: all.", max_length=limits.ENTRIES
     )
-    where: Mapping[str, str] = setting(
-        "Only samples with",
-        "`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
-        most=200,
+    where: Mapping[str, Annotated[str, Field(max_length=200)]] = Field(
         default_factory=dict,
+        title="Only samples with",
+        description="`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
     )
-    with_unreviewed: bool = setting(_("Include samples not sampled for review"), default=False)
-    with_controls: bool = setting(_("Include control samples"), default=False)
-    held_out: float = setting(
-        _("Held-out share"),
-        _("Share of source records (0 to 0.9) whose samples stay out of the public export."),
-        least=0,
-        most=0.9,
-        default=0.0,
+    with_unreviewed: bool = Field(False, title=_("Include samples not sampled for review"))
+    with_controls: bool = Field(False, title=_("Include control samples"))
+    held_out: float = Field(
+        0.0,
+        title=_("Held-out share"),
+        description=_("Share of source records (0 to 0.9) whose samples stay out of the public export."),
+        ge=0,
+        le=0.9,
     )
-    configuration: str = setting(
-        _("Configuration"), "A configuration of the benchmark; empty: all samples.", most=40, choices=(), default=""
+    configuration: Annotated[str, AskedAs(offered=True)] = Field(
+        "", title=_("Configuration"), description="A configuration of the benchmark; empty: all samples.", max_length=40
     )
-    harder: float = setting(
-        _("Leave out the easiest"),
-        _(
+    harder: float = Field(
+        0.0,
+        title=_("Leave out the easiest"),
+        description=_(
             "Share of source records (0 to 0.9) to leave out because the words of their answers tell right from wrong"
             " most clearly. Results are then biased and not comparable with an unfiltered release; the data card says so."
         ),
-        least=0,
-        most=0.9,
-        default=0.0,
+        ge=0,
+        le=0.9,
     )
-    seed: int = setting(
-        _("Seed"),
-        _("The same seed holds out and draws the same records in every release."),
-        least=0,
-        most=2**31 - 1,
-        default=0,
+    seed: int = Field(
+        0,
+        title=_("Seed"),
+        description=_("The same seed holds out and draws the same records in every release."),
+        ge=0,
+        le=2**31 - 1,
     )
 
-    def __post_init__(self) -> None:
+    refusal = errors.WrongComposition
+
+    def model_post_init(self, _context: Any) -> None:
         for name, value in self.where.items():
             if name not in FIELDS and name not in CHOICES:
                 raise errors.WrongComposition(f"{name!r}; known: {', '.join([*FIELDS, *CHOICES])}")
             if name in CHOICES and value not in CHOICES[name]:
                 raise errors.WrongComposition(f"{name}={value}; known: {', '.join(CHOICES[name])}")
-        if not 0 <= self.held_out < 1:
-            raise errors.WrongComposition(f"held out: {self.held_out}; it must be at least 0 and below 1")
 
     @property
     def reviewed(self) -> str:
@@ -151,7 +144,7 @@ class Composition:
         return self.where.get("simulated", "")
 
     def as_json(self) -> dict[str, Any]:
-        stored = {**asdict(self), "batches": list(self.batches)}
+        stored = {**self.model_dump(), "batches": list(self.batches)}
         for name in ("configuration", "harder"):  # absent, as before there were these
             if not stored[name]:
                 del stored[name]
@@ -159,7 +152,7 @@ class Composition:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Composition":
-        return cls(**{**stored, "batches": tuple(stored.get("batches", ()))})
+        return cls.model_construct(**{**stored, "batches": tuple(stored.get("batches", ()))})
 
     def holds_out(self, source: str, external_id: str) -> bool:
         """Whether this record is drawn to be held out: in every release with this seed and share.

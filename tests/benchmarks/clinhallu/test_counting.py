@@ -38,7 +38,7 @@ def runs() -> dict[str, Run]:
     with vision_models() as url:
         tested, judge = [endpoint(url, "sim-careful")], endpoint(url, "sim-judge")
         for preset in ("", "released"):
-            run = services.launch_run(RunSettings(release, tested, judge, preset=preset))
+            run = services.launch_run(RunSettings(release=release, endpoints=tested, judge=judge, preset=preset))
             work.work_on_run(run.pk)
             run.refresh_from_db()
             knowledge = list(Judgment.objects.filter(run=run, rubric__key="knowledge").order_by("pk")[:2])
@@ -125,12 +125,16 @@ def test_an_unknown_preset_or_rule_is_refused() -> None:
     release = traced_release({"vqa-rad": 1})
     tested, judge = [endpoint("http://127.0.0.1:1", "m")], endpoint("http://127.0.0.1:1", "j")
     with pytest.raises(InvalidPlan, match="known: paper, released"):
-        services.launch_run(RunSettings(release, tested, judge, preset="publish"))
+        services.launch_run(RunSettings(release=release, endpoints=tested, judge=judge, preset="publish"))
     with pytest.raises(InvalidPlan, match="judge_failed=judged"):
-        services.launch_run(RunSettings(release, tested, judge, outcomes=["judge_failed=judged"]))
+        services.launch_run(
+            RunSettings(release=release, endpoints=tested, judge=judge, outcomes=["judge_failed=judged"])
+        )
     with pytest.raises(CommandError, match="known: paper, released"):
         call_command(
             "evaluate", "--release", "traced", "--endpoint", "m", "--judge", "j", "--preset", "publish", "--yes"
         )
-    run = services.launch_run(RunSettings(release, tested, judge, preset="released", outcomes=["unparsed=excluded"]))
+    run = services.launch_run(
+        RunSettings(release=release, endpoints=tested, judge=judge, preset="released", outcomes=["unparsed=excluded"])
+    )
     assert (run.plan["outcomes"]["unparsed"], run.plan["outcomes"]["judge_failed"]) == ("excluded", "unread")

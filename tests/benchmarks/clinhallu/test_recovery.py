@@ -48,7 +48,7 @@ def run_of(counts: dict[str, int], *models: str) -> Run:
     release = traced_release(counts)
     with vision_models() as url:
         tested = [endpoint(url, model) for model in models]
-        run = services.launch_run(RunSettings(release, tested, endpoint(url, "sim-judge")))
+        run = services.launch_run(RunSettings(release=release, endpoints=tested, judge=endpoint(url, "sim-judge")))
         work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED

@@ -38,7 +38,7 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
         for label in (True, False)
     ]
     model = "sim-average"
-    run = services.launch_run(RunSettings(create_release(contents), [endpoint(detectors, model)]))
+    run = services.launch_run(RunSettings(release=create_release(contents), endpoints=[endpoint(detectors, model)]))
     assert run.variants == ["qa", "ie"]  # only the usual prompt
     work.work_on_run(run.pk)
     run.refresh_from_db()

@@ -74,6 +74,6 @@ def test_the_playground_asks_each_model_in_its_own_format(admin_client: Client) 
     assert "<|context|>" in bodies["halloumi-8b"]
     assert "is this statement factual?" in bodies["other"]
     assert "[RESULT]" in bodies["prometheus-2"]
-    asked, turns = PlaygroundSettings(what), [text for _role, text, _images in context["turns"]]
+    asked, turns = PlaygroundSettings(what=what), [text for _role, text, _images in context["turns"]]
     assert not is_edited(asked, turns, models)
     assert is_edited(asked, [f"{turns[0]} Be brief.", *turns[1:]], models)

@@ -57,7 +57,7 @@ def release() -> Release:
 
 
 def run_of_careful_model(url: str) -> Run:
-    run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
+    run = services.launch_run(RunSettings(release=release(), endpoints=[endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
     return RUNS.get(run.pk)
 

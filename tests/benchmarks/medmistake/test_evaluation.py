@@ -61,7 +61,7 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     assert release.counts["replicated"] == {"yes": {"samples": COUNT, "rubrics": COUNT}}
 
     models = [endpoint(url, name) for name in simulated.REPEAT_RATES]
-    launched_run = services.launch_run(RunSettings(release, models, endpoint(url, "sim-judge")))
+    launched_run = services.launch_run(RunSettings(release=release, endpoints=models, judge=endpoint(url, "sim-judge")))
     work.work_on_run(launched_run.pk)
     run = RUNS.get(launched_run.pk)
     assert Judgment.objects.filter(run=run).count() == COUNT * len(models)

@@ -90,7 +90,7 @@ def test_reworded_controls_are_samples_that_only_their_claim_counts(
 ) -> None:
     source = import_file(reports_file(tmp_path / "own.json", 12), "own-reports", "pmc-patients")
     roles = {"generator": endpoint(models), "checker": endpoint(models, "sim-examiner")}
-    settings = BatchSettings("mhb", source, roles, preset="twins", checks=("answerable",))
+    settings = BatchSettings(benchmark="mhb", source=source, roles=roles, preset="twins", checks=("answerable",))
     batch = launch_batch(settings)
     # A worker tries each model once before it begins: the control to reword does not exist then.
     assert [trial.role for trial in BATCHES.trials(batch)] == ["generator"]

@@ -188,7 +188,9 @@ def test_a_finding_of_the_examiner_stops_a_draft(tmp_path: Path, models: str, mo
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     monkeypatch.setattr(simulate, "_HINTS", re.compile("."))
     roles = {"generator": endpoint(models), "examiner": endpoint(models, "sim-examiner")}
-    batch = _run_batch(BatchSettings("mhb", source, roles, checks=[examiner.GIVES_AWAY], changes={"returns": 0}))
+    batch = _run_batch(
+        BatchSettings(benchmark="mhb", source=source, roles=roles, checks=[examiner.GIVES_AWAY], changes={"returns": 0})
+    )
     assert set(batch.drafts.values_list("gate", flat=True)) == {Draft.Gate.STOPPED}
     assert set(Finding.objects.values_list("check_name", flat=True)) == {examiner.GIVES_AWAY}
     assert not Sample.objects.exists()
@@ -204,7 +206,9 @@ def test_each_sample_gets_a_control_that_one_physician_reviews(
 ) -> None:
     reports = import_file(reports_file(tmp_path / "own.json", 2), "own-reports", "pmc-patients")
     for source in (import_file(conversations_file(tmp_path / "own.jsonl", 2)), reports):
-        settings = BatchSettings("mhb", source, {"generator": endpoint(models)}, preset="controls", checks=())
+        settings = BatchSettings(
+            benchmark="mhb", source=source, roles={"generator": endpoint(models)}, preset="controls", checks=()
+        )
         batch = _run_batch(settings)
         arms = Sample.objects.filter(batch=batch).values_list("record", "arm")
         assert sorted(arms) == sorted((pk, arm) for pk in batch.drafts.filter(parent=None).values_list("record", flat=True)
@@ -229,7 +233,7 @@ def test_each_sample_gets_a_control_that_one_physician_reviews(
 @pytest.mark.django_db
 def test_without_the_setting_there_is_no_control(tmp_path: Path, models: str) -> None:
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    _run_batch(BatchSettings("mhb", source, {"generator": endpoint(models)}, checks=()))
+    _run_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}, checks=()))
     assert set(Sample.objects.values_list("arm", flat=True)) == {"trap"}
 
 

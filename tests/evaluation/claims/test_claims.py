@@ -234,7 +234,8 @@ def finished_run(*models: str) -> Run:
     release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 12)
     nowhere = "http://127.0.0.1:9/v1"
     judge = endpoint(nowhere, "judge")
-    run = services.launch_run(RunSettings(release, [endpoint(nowhere, name) for name in models or ("m-1",)], judge))
+    tested = [endpoint(nowhere, name) for name in models or ("m-1",)]
+    run = services.launch_run(RunSettings(release=release, endpoints=tested, judge=judge))
     Response.objects.filter(run=run).update(status="done", outcome="answered", text="An answer.")
     for response in Response.objects.filter(run=run).select_related("sample"):
         for rubric in response.sample.rubrics.all():

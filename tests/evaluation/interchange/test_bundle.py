@@ -267,7 +267,7 @@ def test_a_number_that_contradicts_the_rows_is_named(
 def toy_bundle(db: None, toy: None, claimants: str, tmp_path: Path) -> Path:
     """The bundle of a run without a judge, with variants, weights and empty answers."""
     models = [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")]
-    run = services.launch_run(RunSettings(toy_release(48), models, seed=SEED))
+    run = services.launch_run(RunSettings(release=toy_release(48), endpoints=models, seed=SEED))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     bundle.export_run(run, tmp_path / "out")

@@ -179,20 +179,20 @@ def test_power_is_shown_for_each_part_of_a_release(release: Release, manage: Man
 
 def test_more_models_mean_less_power(release: Release) -> None:
     few, many = (
-        power.release_power(release, Expectations(models), facets=False, minimum=COUNT)[0] for models in (2, 9)
+        power.release_power(release, Expectations(models=models), facets=False, minimum=COUNT)[0] for models in (2, 9)
     )
     assert (few.clusters, few.criteria) == (COUNT, 2 * COUNT)
     assert few.half_width == many.half_width
     assert (few.detectable or 1) < (many.detectable or 1) or many.detectable is None
     assert (few.power or 0) > (many.power or 0)
-    assert power.release_power(release, Expectations(2, correlation=0.9))[0].effective < few.effective
+    assert power.release_power(release, Expectations(models=2, correlation=0.9))[0].effective < few.effective
 
 
 def test_a_primary_data_set_has_the_power_of_its_own_family(db: None) -> None:
     """Otherwise all data sets are one family: two and their pool are thrice the tests."""
     release = bare_release(*[("dialogue", [["A1"]]), ("report", [["A1"]])] * 60)
     one_family, own = (
-        power.release_power(release, Expectations(2), facets=False, primary=name)[0] for name in ("", "dialogue")
+        power.release_power(release, Expectations(models=2), facets=False, primary=name)[0] for name in ("", "dialogue")
     )
     sizes = [1] * 60
     assert own.power == pytest.approx(power_of_difference(0.3, 0.4, sizes, 0.3))

@@ -92,9 +92,9 @@ def folder(cached_folder: Callable[[Callable[[Path], object]], Path]) -> Path:
         Assignment.objects.update(hold=Assignment.Hold.DONE)
         judges = [endpoint(NOWHERE, name) for name in JUDGES]
         settings = RunSettings(
-            release,
-            [endpoint(NOWHERE, name) for name in MODELS],
-            judges[0],
+            release=release,
+            endpoints=[endpoint(NOWHERE, name) for name in MODELS],
+            judge=judges[0],
             further_judges=judges[1:],
             answers=2,
             judgments=2,

@@ -45,7 +45,9 @@ def voted_run(release: Release, fails: Any, models: list[str], judges: list[str]
     judge_endpoints = [endpoint(NOWHERE, name) for name in judges]
     tested = [endpoint(NOWHERE, name) for name in models]
     run = services.launch_run(
-        RunSettings(release, tested, judge_endpoints[0], further_judges=judge_endpoints[1:], **options)
+        RunSettings(
+            release=release, endpoints=tested, judge=judge_endpoints[0], further_judges=judge_endpoints[1:], **options
+        )
     )
     panel = votes.panel_of(run)
     Response.objects.filter(run=run).update(status=Status.DONE, outcome="answered", text="An answer.")
@@ -218,7 +220,9 @@ def test_the_generator_is_flagged_as_well(release: Release) -> None:
 
 
 def test_a_run_with_one_judge_and_no_repeats_has_an_empty_summary(release: Release) -> None:
-    run = services.launch_run(RunSettings(release, [endpoint(NOWHERE, "m-1")], endpoint(NOWHERE, "judge")))
+    run = services.launch_run(
+        RunSettings(release=release, endpoints=[endpoint(NOWHERE, "m-1")], judge=endpoint(NOWHERE, "judge"))
+    )
     details = summary.as_dict(run)
     assert (details["judges"], details["validation"]) == (None, None)
     assert details["repeats"] == {"answers": 1, "judgments": 1, "models": []}

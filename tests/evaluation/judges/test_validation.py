@@ -55,7 +55,9 @@ def release(db: None) -> Release:
 
 def finished_run(release: Release, fails: Any, *models: str) -> Run:
     """A finished run; `fails(rubric, model)` says whether the judge calls a criterion failed."""
-    settings = RunSettings(release, [endpoint(NOWHERE, model) for model in models], endpoint(NOWHERE, "the-judge"))
+    settings = RunSettings(
+        release=release, endpoints=[endpoint(NOWHERE, model) for model in models], judge=endpoint(NOWHERE, "the-judge")
+    )
     run = runs_services.launch_run(settings)
     judgments = []
     for response in Response.objects.filter(run=run).order_by("pk").select_related("endpoint", "sample"):
@@ -383,7 +385,9 @@ def test_a_launch_shows_what_a_way_of_judging_did_to_agreement(release: Release)
     services.start_validation(run.pk, n=12)
     answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 else "met")
     assert run.judge is not None
-    settings = RunSettings(release, [row.endpoint for row in run.tested.all()], run.judge, fresh=True)
+    settings = RunSettings(
+        release=release, endpoints=[row.endpoint for row in run.tested.all()], judge=run.judge, fresh=True
+    )
     with_validation, without = costs.judging_costs(settings)
     report = queries.validation_report(run)
     assert report is not None

@@ -72,7 +72,7 @@ def test_a_judge_is_tried_once_and_its_reply_is_in_no_result(release: Release, c
         assert (call.job_id, call.subject, float(call.cost)) == (None, f"playground:{adela.pk}", 0.7)
         assert EndpointDay.objects.get().calls == 1
         assert not endpoints_queries.has_answered(judge), "nothing refers to it yet, so its address may be corrected"
-        run = runs_services.launch_run(RunSettings(release, [endpoint(url, "m")], judge))
+        run = runs_services.launch_run(RunSettings(release=release, endpoints=[endpoint(url, "m")], judge=judge))
         work.work_on_run(run.pk)
     run.refresh_from_db()
     assert (run.calls, run.hits) == (2, 0), "a reply of the playground is not reused"
@@ -121,7 +121,7 @@ def test_a_step_is_shown_and_sent_by_the_command_with_what_the_parser_made_of_it
 @pytest.mark.parametrize("what", ["step:mhb:nothing", "step:mhb:inject", "nonsense", "judge:", "model:own"])
 def test_what_cannot_be_tried_is_said(what: str) -> None:
     with pytest.raises(Exception, match=r"cannot be tried|no release|No record") as caught:
-        services.prepare(PlaygroundSettings(what))
+        services.prepare(PlaygroundSettings(what=what))
     assert getattr(caught.value, "status", None) in (404, 422)
     assert errors.NothingToTry.status == 422
 
@@ -237,14 +237,14 @@ def test_what_cannot_be_sent_is_said_and_keeps_what_was_typed(
     ],
 )
 def test_a_step_is_tried_on_a_typed_text_before_anything_is_imported(what: str, text: str, sent: str) -> None:
-    prepared = services.prepare(PlaygroundSettings(what, text=text))
+    prepared = services.prepare(PlaygroundSettings(what=what, text=text))
     assert sent in "".join(message.text for message in prepared.request.messages)
     assert prepared.on == ""
 
 
 def test_a_typed_text_of_a_kind_that_the_benchmark_does_not_take_is_said() -> None:
     with pytest.raises(errors.NothingToTry, match=r"kinds: vqa, vqa-trace"):
-        services.prepare(PlaygroundSettings("step:clinhallu:trace_1", text="A text."))
+        services.prepare(PlaygroundSettings(what="step:clinhallu:trace_1", text="A text."))
 
 
 def test_words_find_records_and_drafts_to_choose_from(client: Client, adela: User, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_words_find_records_and_drafts_to_choose_from(client: Client, adela: Use
     SourceRecord.objects.filter(pk__in=[first.pk, second.pk]).update(title="A cough at night")
     SourceRecord.objects.filter(pk=third.pk).update(title="A rash")
     page, step = reverse("evaluation:playground"), "step:mhb:inject"
-    assert services.prepare(PlaygroundSettings(step, on="RASH")).on == str(third.pk)
+    assert services.prepare(PlaygroundSettings(what=step, on="RASH")).on == str(third.pk)
     several = client.post(page, {"what": step, "on": "cough"})
     assert [match.on for match in several.context["matches"]] == [str(first.pk), str(second.pk)]
     assert f'value="{second.pk}"' in several.content.decode()
@@ -284,7 +284,7 @@ def test_it_shows_and_sends_the_temperature_of_a_run(
         for what, name in ((f"judge:{release.reference}", "judge"), (f"model:{release.reference}:dialogue", "m")):
             shown = replies_page(client, {"what": what, "answer": "Drink water.", "endpoints": name})
             assert shown.context["temperatures"] == [(name, bodies[-1].get("temperature"))]
-        run = runs_services.launch_run(RunSettings(release, [target], judge))
+        run = runs_services.launch_run(RunSettings(release=release, endpoints=[target], judge=judge))
         work.work_on_run(run.pk)
     tried, in_run = bodies[:2], bodies[2:]
     assert {body["model"]: body.get("temperature") for body in tried} == {

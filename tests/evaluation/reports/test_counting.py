@@ -463,7 +463,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
     release, names = bare_release(*MANY), ("one", "two", "three")
     models = [endpoint("http://127.0.0.1:1/v1", "sim-average", name=name) for name in names]
     judge = endpoint("http://127.0.0.1:1/v1", "sim-judge")
-    run = services.launch_run(RunSettings(release, models, judge))
+    run = services.launch_run(RunSettings(release=release, endpoints=models, judge=judge))
     assert run.plan == {
         "preset": "",
         "metric": HALLUCINATION,
@@ -474,7 +474,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
         "thresholds": {"agreement": 0.6, "equivalence": 0.05, "error": 0.05},
     }
     chosen = {"metric": SAMPLES, "comparisons": ["two:one"], "outcomes": ["refused=not_met"], "minimum": 30}
-    other = services.launch_run(RunSettings(release, models, judge, **chosen))  # type: ignore[arg-type]
+    other = services.launch_run(RunSettings(release=release, endpoints=models, judge=judge, **chosen))
     assert other.plan["comparisons"] == [["two", "one"]]
     assert (other.plan["metric"], other.plan["minimum"], other.plan["outcomes"]["refused"]) == (SAMPLES, 30, "not_met")
     report = queries.report(other)
@@ -484,7 +484,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
         {"outcomes": ["odd=met"]}, {"minimum": 5}, {"primary_dataset": "report"},
     ):  # fmt: skip
         with pytest.raises(errors.InvalidPlan):
-            services.launch_run(RunSettings(release, models, judge, **invalid))
+            services.launch_run(RunSettings(release=release, endpoints=models, judge=judge, **invalid))
 
 
 def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin_client: Client) -> None:

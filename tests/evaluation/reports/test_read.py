@@ -55,7 +55,7 @@ def release() -> Release:
 
 def launch_run(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
-    return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
+    return services.launch_run(RunSettings(release=release, endpoints=tested, **{"seed": SEED, **options}))
 
 
 def finished_run(release: Release, url: str, *models: str, **options: Any) -> Run:
@@ -170,9 +170,11 @@ def test_a_run_may_use_the_sampling_settings_of_the_endpoints(release: Release, 
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
-    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
+    [line, _hint] = estimate.estimate_run(
+        RunSettings(release=release, endpoints=[call.endpoint], seed=SEED, sampling="endpoint")
+    ).lines
     assert line.cached == 1
-    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
+    [line, _hint] = estimate.estimate_run(RunSettings(release=release, endpoints=[call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "endpoint settings only" in page
@@ -281,13 +283,13 @@ def test_a_run_can_be_limited_to_some_data_sets(release: Release, claimants: str
 def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, claimants: str) -> None:
     model = endpoint(claimants, "sim-average")
     with pytest.raises(errors.NoJudgeNeeded):
-        services.launch_run(RunSettings(release, [model], model))
+        services.launch_run(RunSettings(release=release, endpoints=[model], judge=model))
     with pytest.raises(errors.NotPerSample):
-        services.launch_run(RunSettings(release, [model], judging=Run.Judging.PER_SAMPLE))
+        services.launch_run(RunSettings(release=release, endpoints=[model], judging=Run.Judging.PER_SAMPLE))
     judged = Release.objects.get(name="bare")
     for ask in (services.launch_run, estimate.estimate_run):
         with pytest.raises(errors.JudgeNeeded):
-            ask(RunSettings(judged, [model]))
+            ask(RunSettings(release=judged, endpoints=[model]))
     assert not Run.objects.exists()
 
 
@@ -355,7 +357,8 @@ def test_an_estimate_keeps_variants_apart(release: Release, claimants: str) -> N
     target = endpoint(claimants, "sim-average")
     run = finished_run(release, claimants, "sim-average", datasets=["plain"])
     lines = {
-        line.prompt: line for line in estimate.estimate_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines
+        line.prompt: line
+        for line in estimate.estimate_run(RunSettings(release=release, endpoints=[target], seed=SEED, fresh=True)).lines
     }
     assert lines["toy/plain@1"].measured == run.calls == COUNT
     assert lines["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
@@ -365,10 +368,12 @@ def test_an_estimate_keeps_variants_apart(release: Release, claimants: str) -> N
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     finished_run(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    plain, hint = estimate.estimate_run(RunSettings(release, [model], seed=SEED)).lines
+    plain, hint = estimate.estimate_run(RunSettings(release=release, endpoints=[model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, datasets=["plain"])).lines
+    [other] = estimate.estimate_run(
+        RunSettings(release=release, endpoints=[model], seed=SEED, datasets=["plain"])
+    ).lines
     assert other.requests == COUNT
     repeated = finished_run(release, claimants, "sim-average")
     assert (repeated.calls, repeated.hits) == (0, 2 * COUNT)

@@ -29,7 +29,7 @@ def test_report_answers_and_launch_form_work_without_a_judge(
 ) -> None:
     release = toy_release(24)
     models = [endpoint(claimants, name) for name in ("sim-careful", "sim-average")]
-    run = services.launch_run(RunSettings(release, models, seed=SEED))
+    run = services.launch_run(RunSettings(release=release, endpoints=models, seed=SEED))
     run_concurrently(
         [lambda: work.work_on_run(run.pk)]
     )  # in another thread: this one runs the event loop of the browser

@@ -58,7 +58,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(scored: None, toy: None, claimants: str) -> Run:
     models = [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")]
-    run = services.launch_run(RunSettings(toy_release(COUNT), models, seed=SEED))
+    run = services.launch_run(RunSettings(release=toy_release(COUNT), endpoints=models, seed=SEED))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     return run

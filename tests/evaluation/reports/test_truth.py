@@ -180,7 +180,9 @@ def test_a_rule_decides_what_two_judges_leave_undecided(tmp_path: Path, rule: st
     url = "http://127.0.0.1:9/v1"
     judges = [endpoint(url, name) for name in ("a", "b")]
     outcomes = [f"no_majority={rule}", "judge_failed=met"]
-    settings = RunSettings(release, [endpoint(url, "m-1")], judges[0], further_judges=judges[1:], outcomes=outcomes)
+    settings = RunSettings(
+        release=release, endpoints=[endpoint(url, "m-1")], judge=judges[0], further_judges=judges[1:], outcomes=outcomes
+    )
     run = services.launch_run(settings)
     Response.objects.filter(run=run).update(status=Work.Status.DONE, outcome="answered", text="Drops.")
     rows = [

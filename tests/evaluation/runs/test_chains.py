@@ -126,7 +126,9 @@ def url() -> Iterator[str]:
 
 
 def settings_of(release: Release, url: str, **options: Any) -> RunSettings:
-    return RunSettings(release, [endpoint(url, "sim-average")], endpoint(url, "sim-judge"), **options)
+    return RunSettings(
+        release=release, endpoints=[endpoint(url, "sim-average")], judge=endpoint(url, "sim-judge"), **options
+    )
 
 
 def outcome_counts(run: Run) -> Counter[tuple[str, str, str]]:

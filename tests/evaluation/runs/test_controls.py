@@ -153,28 +153,32 @@ def test_the_api_can_show_very_high_costs(api: Api, adela: User, release: Releas
 def test_an_estimate_counts_calls_by_role_endpoint_and_prompt(release: Release, models: str) -> None:
     targets = [endpoint(models, name, price_in="1") for name in ("sim-careful", "sim-reckless")]
     judge = endpoint(models, "sim-judge", price_out="10")
-    per_rubric = runs_estimate.estimate_run(RunSettings(release, [*targets, targets[0]], judge))
+    per_rubric = runs_estimate.estimate_run(RunSettings(release=release, endpoints=[*targets, targets[0]], judge=judge))
     assert [(line.role, line.endpoint, line.calls, line.measured) for line in per_rubric.lines] == [
         ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
         ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
     ]  # fmt: skip
     assert per_rubric.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
-    per_sample = runs_estimate.estimate_run(RunSettings(release, targets, judge, judging="per-sample"))
+    per_sample = runs_estimate.estimate_run(
+        RunSettings(release=release, endpoints=targets, judge=judge, judging="per-sample")
+    )
     assert [(line.prompt.partition("@")[0], line.calls) for line in per_sample.lines][4:] == [("mhb/judge_all", 6)]
     with pytest.raises(errors.NoEndpoints):
-        runs_estimate.estimate_run(RunSettings(release, [], judge))
+        runs_estimate.estimate_run(RunSettings(release=release, endpoints=[], judge=judge))
 
 
 def test_a_run_makes_the_estimated_calls(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     release = make_release(tmp_path, models, [ana, bo], conversations=2)
     for judging in Run.Judging.values:
         target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-        estimate = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
+        estimate = runs_estimate.estimate_run(
+            RunSettings(release=release, endpoints=[target], judge=judge, judging=judging, fresh=True)
+        )
         run = evaluate_release(release, models, "sim-careful", judging=judging, fresh=True)
         assert run.calls == estimate.calls
         prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
         assert prompts == {line.prompt for line in estimate.lines}
-    measured = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True))
+    measured = runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=judge, fresh=True))
     assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)
 
 
@@ -185,11 +189,13 @@ def test_an_estimate_leaves_out_paid_replies_unless_the_run_is_fresh(release: Re
     """
     evaluate_release(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-    repeated = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
+    repeated = runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=judge)).lines
     assert [(line.requests, line.cached, line.calls) for line in repeated] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
-    fresh = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True)).lines
+    fresh = runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=judge, fresh=True)).lines
     assert [(line.cached, line.calls) for line in fresh] == [(None, 2), (None, 1), (None, 8)]
-    other_model = runs_estimate.estimate_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
+    other_model = runs_estimate.estimate_run(
+        RunSettings(release=release, endpoints=[endpoint(models, "sim-reckless")], judge=judge)
+    ).lines
     assert [(line.cached, line.calls) for line in other_model] == [(0.0, 2), (0.0, 1), (None, 8)]
 
 
@@ -198,17 +204,19 @@ def test_calls_in_batches_are_estimated_and_labelled_at_the_batch_price(
 ) -> None:
     target = endpoint(models, "sim-careful", price_in="2", price_out="4")
     judge = endpoint(models, "sim-judge", price_out="10", batches=True, batch_discount="0.25")
-    live = runs_estimate.estimate_run(RunSettings(release, [target], judge))
+    live = runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=judge))
     with pytest.raises(errors.NoBatches):
-        runs_estimate.estimate_run(RunSettings(release, [target], target, transport="batch"))
-    batched = runs_estimate.estimate_run(RunSettings(release, [target], judge, transport="batch"))
+        runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=target, transport="batch"))
+    batched = runs_estimate.estimate_run(
+        RunSettings(release=release, endpoints=[target], judge=judge, transport="batch")
+    )
     assert [line.batched for line in batched.lines] == [False, False, True]
     assert batched.lines[:2] == live.lines[:2]
     assert (batched.lines[2].calls, batched.lines[2].cost) == (4, live.lines[2].cost / 4)
     # The judge does not know these criteria: each of its replies is repaired once, live.
     evaluate_release(release, models, "sim-careful")
     live, batched = (
-        runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=transport))
+        runs_estimate.estimate_run(RunSettings(release=release, endpoints=[target], judge=judge, transport=transport))
         for transport in Run.Transport.values
     )
     assert (batched.lines[2].requests, batched.lines[2].calls) == (4, 8)
@@ -273,9 +281,23 @@ def test_the_api_launches_once_per_idempotency_key(
     assert [response.status_code for response in responses] == [202] * 3
     first, repeated, other = (response.json()["id"] for response in responses)
     assert first == repeated != other
-    assert services.launch_run(RunSettings(release, targets, judge), actor=bo, key="a").pk not in (first, other)
-    assert services.launch_run(RunSettings(release, targets, judge), actor=adela, key="").launch_key is None
+    assert services.launch_run(
+        RunSettings(release=release, endpoints=targets, judge=judge), actor=bo, key="a"
+    ).pk not in (first, other)
+    assert (
+        services.launch_run(
+            RunSettings(release=release, endpoints=targets, judge=judge), actor=adela, key=""
+        ).launch_key
+        is None
+    )
     at_once = run_concurrently(
-        [lambda: services.launch_run(RunSettings(release, targets, judge), actor=adela, key="c").pk] * 2
+        [
+            lambda: (
+                services.launch_run(
+                    RunSettings(release=release, endpoints=targets, judge=judge), actor=adela, key="c"
+                ).pk
+            )
+        ]
+        * 2
     )
     assert at_once[0] == at_once[1]

@@ -57,7 +57,7 @@ def work(pk: int) -> None:
 def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked(release: Release) -> None:
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "o-1", temperature=0.7, price_in=1_000), endpoint(url, "other")]
-        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
+        run = services.launch_run(RunSettings(release=release, endpoints=tested, judge=endpoint(url, "judge")))
         work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "ModelCheck", 0)
@@ -90,7 +90,7 @@ def test_one_click_sends_a_model_what_it_accepts_and_goes_on(
     client.force_login(adela)
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "o-1", temperature=0.7), endpoint(url, "other")]
-        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
+        run = services.launch_run(RunSettings(release=release, endpoints=tested, judge=endpoint(url, "judge")))
         work(run.pk)
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
         assert "Adapt endpoints and resume" in page
@@ -120,7 +120,7 @@ def test_a_judge_without_a_system_role_is_found_out_and_one_click_sends_it_what_
         judge = endpoint(url, "gemma")
         result = testing.test_endpoint(judge, images=False)
         assert (result.answered, result.findings[0]["code"]) == (True, "no_system_role")
-        run = services.launch_run(RunSettings(release, [endpoint(url, "other")], judge))
+        run = services.launch_run(RunSettings(release=release, endpoints=[endpoint(url, "other")], judge=judge))
         work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "ModelCheck")
@@ -138,7 +138,11 @@ def test_a_judge_without_a_system_role_is_found_out_and_one_click_sends_it_what_
 def test_a_model_without_provider_batches_is_found_out_before_a_batch_is_filled(release: Release) -> None:
     with run_in_background(app_of(strict)) as url:
         tested = endpoint(url, "other", batches=True)
-        run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge"), transport=Run.Transport.BATCH))
+        run = services.launch_run(
+            RunSettings(
+                release=release, endpoints=[tested], judge=endpoint(url, "judge"), transport=Run.Transport.BATCH
+            )
+        )
         work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "ModelCheck")
@@ -164,7 +168,9 @@ def test_the_length_of_a_context_is_learnt_before_the_first_row_and_limits_repli
     app = app_of(answer)
     app.router.add_get("/v1/models", models)
     with run_in_background(app) as url:
-        run = services.launch_run(RunSettings(release, [endpoint(url, "other")], endpoint(url, "judge")))
+        run = services.launch_run(
+            RunSettings(release=release, endpoints=[endpoint(url, "other")], judge=endpoint(url, "judge"))
+        )
         work(run.pk)
     assert dict(Endpoint.objects.values_list("name", "context_found")) == {"other": 3_000, "judge": None}
     assert [limit for limit in limits[2:] if limit < 3_000], "but for the two tries"
@@ -175,7 +181,7 @@ def test_the_length_of_a_context_is_learnt_before_the_first_row_and_limits_repli
 def test_a_run_that_asked_nothing_takes_over_settings_that_were_put_right(release: Release) -> None:
     with run_in_background(app_of(strict)) as url:
         tested = endpoint(url, "o-1", temperature=0.7)
-        run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge")))
+        run = services.launch_run(RunSettings(release=release, endpoints=[tested], judge=endpoint(url, "judge")))
         work(run.pk)
         assert Run.objects.get(pk=run.pk).paused_because == "ModelCheck"
         Endpoint.objects.filter(pk=tested.pk).update(temperature=None)
@@ -189,7 +195,9 @@ def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release
     with run_in_background(app_of(strict)) as url:
         dead = endpoint(url, "dead")
         Endpoint.objects.filter(pk=dead.pk).update(url="http://no-such-host.invalid/v1")
-        run = services.launch_run(RunSettings(release, [dead, endpoint(url, "good")], endpoint(url, "judge")))
+        run = services.launch_run(
+            RunSettings(release=release, endpoints=[dead, endpoint(url, "good")], judge=endpoint(url, "judge"))
+        )
         work(run.pk)
     run.refresh_from_db()
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
@@ -239,7 +247,9 @@ def test_a_run_with_one_record_first_pauses_when_its_first_sample_is_judged(
 ) -> None:
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "other"), endpoint(url, "third")]
-        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge"), first_only=True))
+        run = services.launch_run(
+            RunSettings(release=release, endpoints=tested, judge=endpoint(url, "judge"), first_only=True)
+        )
         work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "FirstRecord")

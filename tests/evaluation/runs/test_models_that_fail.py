@@ -60,7 +60,9 @@ def test_the_others_go_on_without_it(release: Release, fields: dict[str, str], b
     with run_in_background(app_of(agree)) as url:
         good, judge, dead = endpoint(url, "good"), endpoint(url, "judge"), endpoint(url, "dead")
         Endpoint.objects.filter(pk=dead.pk).update(**fields)
-        run = services.launch_run(RunSettings(release, [Endpoint.objects.get(pk=dead.pk), good], judge))
+        run = services.launch_run(
+            RunSettings(release=release, endpoints=[Endpoint.objects.get(pk=dead.pk), good], judge=judge)
+        )
         work.work_on_run(run.pk)
         run.refresh_from_db()
         assert statuses(run, endpoint=good) == {Status.DONE}
@@ -94,7 +96,7 @@ def test_a_model_that_hangs_takes_no_slot_of_another(release: Release) -> None:
     with run_in_background(app_of(answer)) as url:
         slow, quick, judge = (endpoint(url, name, concurrency=1) for name in ("slow", "quick", "judge"))
         Endpoint.objects.filter(pk=slow.pk).update(timeout=20)
-        settings = RunSettings(release, [Endpoint.objects.get(pk=slow.pk), quick], judge)
+        settings = RunSettings(release=release, endpoints=[Endpoint.objects.get(pk=slow.pk), quick], judge=judge)
         run = services.launch_run(settings)
         work.work_on_run(run.pk)
     assert release_slow.is_set()
@@ -108,7 +110,9 @@ def test_a_model_is_left_out_of_a_running_run_and_added_again(
     monkeypatch.delenv("MHB_KEY_GONE", raising=False)
     with run_in_background(app_of(agree)) as url:
         dead = endpoint(url, "dead", key_env="MHB_KEY_GONE")
-        run = services.launch_run(RunSettings(release, [dead, endpoint(url, "good")], endpoint(url, "judge")))
+        run = services.launch_run(
+            RunSettings(release=release, endpoints=[dead, endpoint(url, "good")], judge=endpoint(url, "judge"))
+        )
         work.work_on_run(run.pk)
         client.force_login(adela)
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
@@ -144,7 +148,7 @@ def test_the_last_model_is_not_left_out_and_an_unfilled_one_gets_no_more_rows(
     monkeypatch.setattr(filling, "CHUNK", 2)
     with run_in_background(app_of(agree)) as url:
         first, second = endpoint(url, "first"), endpoint(url, "second")
-        run = services.launch_run(RunSettings(release, [first, second], endpoint(url, "judge")))
+        run = services.launch_run(RunSettings(release=release, endpoints=[first, second], judge=endpoint(url, "judge")))
         leaving.leave_out(run.pk, first)
         with pytest.raises(errors.LastModel):
             leaving.leave_out(run.pk, second)
@@ -169,7 +173,11 @@ def test_a_judge_of_a_panel_is_left_out_and_the_others_decide(
         dead = endpoint(url, "x-dead", key_env="MHB_KEY_GONE")
         others = [endpoint(url, "y-1"), endpoint(url, "z-1")]
         settings = RunSettings(
-            release, [endpoint(url, "good")], others[0], further_judges=[dead, others[1]], panel=rule
+            release=release,
+            endpoints=[endpoint(url, "good")],
+            judge=others[0],
+            further_judges=[dead, others[1]],
+            panel=rule,
         )
         run = services.launch_run(settings)
         work.work_on_run(run.pk)
@@ -210,7 +218,7 @@ def test_a_judge_of_a_panel_is_left_out_and_the_others_decide(
 def test_the_last_judge_is_not_left_out(release: Release) -> None:
     with run_in_background(app_of(agree)) as url:
         judge = endpoint(url, "judge")
-        run = services.launch_run(RunSettings(release, [endpoint(url, "good")], judge))
+        run = services.launch_run(RunSettings(release=release, endpoints=[endpoint(url, "good")], judge=judge))
         with pytest.raises(errors.LastModel):
             leaving.leave_out(run.pk, judge)
         with pytest.raises(errors.NotTested):

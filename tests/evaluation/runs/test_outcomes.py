@@ -48,7 +48,9 @@ def finished_runs(reply: Any, *, times: int = 1, **settings: Any) -> list[Run]:
     release, runs = bare_release(("dialogue", [["A1"], ["C2"]])), []
     with run_in_background(app_of(answer)) as url:
         for _ in range(times):
-            run_settings = RunSettings(release, [endpoint(url, "tested")], endpoint(url, "judge"), **settings)
+            run_settings = RunSettings(
+                release=release, endpoints=[endpoint(url, "tested")], judge=endpoint(url, "judge"), **settings
+            )
             run = services.launch_run(run_settings)
             work.work_on_run(run.pk)
             runs.append(run)

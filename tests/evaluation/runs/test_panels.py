@@ -22,6 +22,7 @@ from evaluation.runs.rows import votes
 from evaluation.runs.settings import RunSettings
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import finish, take
+from generation.errors import InvalidSettings
 from generation.jobs import services as jobs_services
 from generation.models import Call, Endpoint, Release
 from generation.models.work import Work
@@ -49,7 +50,9 @@ def verdict_reply(met: bool, explanation: str = "So.") -> str:
 def settings(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> RunSettings:
     """The settings of a run of one model with these judges, each given as (model, address)."""
     endpoints = [endpoint(address, model) for model, address in judges]
-    return RunSettings(release, [endpoint(url, "m-1")], endpoints[0], further_judges=endpoints[1:], **options)
+    return RunSettings(
+        release=release, endpoints=[endpoint(url, "m-1")], judge=endpoints[0], further_judges=endpoints[1:], **options
+    )
 
 
 def panel_run(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> Run:
@@ -336,8 +339,7 @@ def test_the_estimate_counts_every_vote(bare: Release) -> None:
     [
         (["a", "b"], {"panel": "escalation"}, errors.EscalationNeedsThree),
         (["a-1", "a-2", "a-3"], {"panel": "escalation"}, errors.EscalationNeedsThree),
-        (["a"], {"answers": 21}, errors.TooManyRepeats),
-        (["a"], {"judgments": 0}, errors.TooManyRepeats),
+        ([*"abcdefghij"], {}, errors.TooManyRepeats),
         (["a", "b"], {"transport": "batch"}, errors.NoPanelInBatches),
         (["a"], {"transport": "batch", "judgments": 2}, errors.NoPanelInBatches),
     ],
@@ -352,3 +354,9 @@ def test_unsuitable_panels_are_refused(
         with pytest.raises(error):
             ask(refused_settings)
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(("name", "number"), [("answers", 21), ("judgments", 0)])
+def test_numbers_of_repeats_out_of_range_are_refused(bare: Release, name: str, number: int) -> None:
+    with pytest.raises(InvalidSettings, match=name):
+        settings(bare, "http://127.0.0.1:9/v1", [("a", "http://127.0.0.1:9/v1")], **{name: number})

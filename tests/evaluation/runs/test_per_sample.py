@@ -100,11 +100,11 @@ def test_verdicts_are_the_same_as_with_one_call_per_rubric(tmp_path: Path, model
     judge_calls = [len([call for call in calls(run) if call.endpoint.name == "sim-judge"]) for run in runs]
     assert judge_calls == [3 * release.rubrics_count, 3 * 7]
     tested, judge = [row.endpoint for row in runs[0].tested.order_by("pk")], runs[0].judge
-    ways = costs.judging_costs(RunSettings(release, tested, judge, fresh=True))
+    ways = costs.judging_costs(RunSettings(release=release, endpoints=tested, judge=judge, fresh=True))
     assert [(each.way, each.chosen) for each in ways] == [(Run.Judging.PER_RUBRIC, True), (PER_SAMPLE, False)]
     assert [each.calls for each in ways] == judge_calls, "a call a criterion, and a call a sample"
     assert ways[0].tokens_in > ways[1].tokens_in > 0
-    assert not costs.judging_costs(RunSettings(release, tested, None))
+    assert not costs.judging_costs(RunSettings(release=release, endpoints=tested, judge=None))
 
 
 @pytest.mark.parametrize(

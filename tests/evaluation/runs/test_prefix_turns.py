@@ -125,7 +125,9 @@ def test_with_a_simulated_judge_no_verdict_differs(release: Release, monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(RunningLane, "_in_turn", at_once)
             targets = [row.endpoint for row in in_turn.tested.order_by("pk")]
-            side_by_side = services.launch_run(RunSettings(release, targets, in_turn.judge, fresh=True))
+            side_by_side = services.launch_run(
+                RunSettings(release=release, endpoints=targets, judge=in_turn.judge, fresh=True)
+            )
             work.work_on_run(side_by_side.pk)
     assert verdicts(in_turn) == verdicts(side_by_side)
 
@@ -165,6 +167,8 @@ def test_what_is_written_into_a_cache_has_its_price_in_ledger_budget_and_estimat
     assert line.cost * 1_000_000 == 2 * 1 + 4 * Decimal("12.5") + (line.tokens_in - 6) * 10
     paid = Call.objects.filter(job=run, endpoint__name="judge").aggregate(cost=Sum("cost"))["cost"]
     assert run.cost == paid, "the models under test cost nothing"
-    settings = RunSettings(release, [row.endpoint for row in run.tested.all()], run.judge, fresh=True)
+    settings = RunSettings(
+        release=release, endpoints=[row.endpoint for row in run.tested.all()], judge=run.judge, fresh=True
+    )
     judge_lines = [each for each in estimate_run(settings).lines if each.role == "judge"]
     assert float(sum(each.cost for each in judge_lines)) == pytest.approx(float(paid), rel=0.1)

@@ -851,7 +851,9 @@ def test_no_worker_is_woken_while_batches_cannot_be_filled_yet(release: Release,
     """
     settings.MHB_LANES = 2
     live, batched = endpoint(url, "sim-careful"), endpoint(url, "sim-average", batches=True)
-    run = services.launch_run(RunSettings(release, [live, batched], endpoint(url, "sim-judge"), transport=BATCH))
+    run = services.launch_run(
+        RunSettings(release=release, endpoints=[live, batched], judge=endpoint(url, "sim-judge"), transport=BATCH)
+    )
     in_flight = take(Response.objects.filter(run=run, endpoint=live).order_by("pk"), 100)
     assert in_flight
     work.work_on_run(run.pk)

@@ -267,7 +267,7 @@ def test_implausible_or_missing_token_counts_are_estimated_and_the_money_budget_
     answers = [{**completion(verdict_reply()), "usage": usage} for usage in (sane, wild)]
     with fake_endpoint(*answers) as target, fake_endpoint(verdict_reply()) as judge:
         tested = endpoint(target.url, "m", concurrency=1, **prices)
-        run = services.launch_run(RunSettings(bare, [tested], endpoint(judge.url, "judge")))
+        run = services.launch_run(RunSettings(release=bare, endpoints=[tested], judge=endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
     first, second = Call.objects.filter(job=run, endpoint=tested).order_by("pk")
@@ -279,7 +279,9 @@ def test_implausible_or_missing_token_counts_are_estimated_and_the_money_budget_
     with fake_endpoint({**completion("Rest."), "usage": None}) as target, fake_endpoint(verdict_reply()) as judge:
         tested = endpoint(target.url, "unmetered", concurrency=1, **prices)
         run = services.launch_run(
-            RunSettings(bare, [tested], endpoint(judge.url, "judge"), budget_money=Decimal("0.5"))
+            RunSettings(
+                release=bare, endpoints=[tested], judge=endpoint(judge.url, "judge"), budget_money=Decimal("0.5")
+            )
         )
         work.work_on_run(run.pk)
         assert len(target.bodies) == 1, "the estimated cost of the first call is beyond the budget"
@@ -290,8 +292,8 @@ def test_implausible_or_missing_token_counts_are_estimated_and_the_money_budget_
 @pytest.mark.both
 def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Release) -> None:
     with fake_endpoint(verdict_reply()) as target, fake_endpoint(verdict_reply()) as judge:
-        models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
-        first, second = (services.launch_run(RunSettings(bare, *models)) for _ in range(2))
+        models: dict[str, Any] = {"endpoints": [endpoint(target.url, "m")], "judge": endpoint(judge.url, "judge")}
+        first, second = (services.launch_run(RunSettings(release=bare, **models)) for _ in range(2))
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
         assert status_counts(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
@@ -306,8 +308,8 @@ def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Rele
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
         jobs_services.settle(first.pk)
         third, fresh = (
-            services.launch_run(RunSettings(bare, *models)),
-            services.launch_run(RunSettings(bare, *models, fresh=True)),
+            services.launch_run(RunSettings(release=bare, **models)),
+            services.launch_run(RunSettings(release=bare, **models, fresh=True)),
         )
         for run in (third, fresh):
             work.work_on_run(run.pk)
@@ -328,8 +330,11 @@ def test_concurrent_runs_ask_each_question_once(run_concurrently: RunConcurrentl
         return web.json_response(completion(verdict_reply()))
 
     with run_in_background(app_of(answer)) as url:
-        models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
-        runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
+        models: dict[str, Any] = {
+            "endpoints": [endpoint(url, "m", concurrency=2)],
+            "judge": endpoint(url, "judge", concurrency=2),
+        }
+        runs = [services.launch_run(RunSettings(release=release, **models)) for _ in range(2)]
         outcomes = run_concurrently([partial(work.work_on_run, run.pk) for run in runs])
         assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
         while due := sweep(RUNS):
@@ -392,7 +397,7 @@ def test_a_response_that_fails_during_a_retry_keeps_its_judgments(bare: Release)
     """
     with fake_endpoint(verdict_reply()) as target:
         model = endpoint(target.url, "m")
-        run = services.launch_run(RunSettings(bare, [model], model))
+        run = services.launch_run(RunSettings(release=bare, endpoints=[model], judge=model))
         rows = Response.objects.filter(run=run).order_by("pk")
         rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
         early, late = rows[:2]

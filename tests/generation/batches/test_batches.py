@@ -73,7 +73,7 @@ def test_unknown_benchmarks_unbound_roles_and_empty_batches_are_refused(source: 
     for unusable in (theirs, disabled):
         with pytest.raises(errors.NotCallable, match=unusable.name):
             launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": unusable}))
-    with pytest.raises(errors.NothingToDo):
+    with pytest.raises(errors.InvalidSettings, match="limit"):
         launch_batch(source, generator, 0)
     assert not Batch.objects.exists()
     assert not Draft.objects.exists()

@@ -37,7 +37,9 @@ def chosen_ids(
     source: Source, mode: str = "", seed: int = 0, limit: int | None = None, **where: list[str]
 ) -> list[str]:
     """External ids of the records that a launch would take, in order."""
-    settings = BatchSettings("mhb", source, {}, limit=limit, draw=mode, seed=seed or 0, where=where or {})
+    settings = BatchSettings(
+        benchmark="mhb", source=source, roles={}, limit=limit, draw=mode, seed=seed or 0, where=where or {}
+    )
     by_pk = dict(SourceRecord.objects.values_list("pk", "external_id"))
     return [by_pk[pk] for pk, _kind in launch.choose_records(settings).records]
 
@@ -62,7 +64,7 @@ def test_each_stratum_gets_its_share(source: Source) -> None:
     assert theme_counts(source, drawn) == {"global health": 6, "emergencies": 3, "hedging": 1}
     assert drawn == chosen_ids(source, "stratified:theme", 7, 10)
     assert sorted(chosen_ids(source, "stratified:theme", 7)) == sorted(chosen_ids(source))
-    settings = BatchSettings("mhb", source, {}, limit=10, draw="stratified:theme", seed=7)
+    settings = BatchSettings(benchmark="mhb", source=source, roles={}, limit=10, draw="stratified:theme", seed=7)
     summary = launch.choose_records(settings).summary
     assert summary["strata"] == {"emergencies": [6, 3], "global health": [12, 6], "hedging": [3, 1]}
     assert (summary["available"], summary["drawn"], summary["seed"]) == (21, 10, 7)
@@ -113,7 +115,15 @@ def test_a_second_draw_continues_where_the_first_ended(source: Source, models: s
     generator = endpoint(models)
     order = chosen_ids(source, "random", 3)
     for limit, expected in ((8, order[:8]), (None, order[8:])):
-        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw="random", seed=3, checks=())
+        settings = BatchSettings(
+            benchmark="mhb",
+            source=source,
+            roles={"generator": generator},
+            limit=limit,
+            draw="random",
+            seed=3,
+            checks=(),
+        )
         drafts = Draft.objects.filter(batch=launch.launch_batch(settings)).order_by("pk")
         assert list(drafts.values_list("record__external_id", flat=True)) == expected
 

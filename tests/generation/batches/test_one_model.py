@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from generation import errors
 from generation.batches import launch, queries
 from generation.batches.launch import BatchSettings
-from generation.models import Batch, Endpoint
+from generation.models import Batch, Endpoint, Source
 from generation.recipes import registry
 from generation.releases.freezing.card_facts import card_facts
 from generation.releases.freezing.content import ReleaseTotals
@@ -107,6 +107,6 @@ def test_three_voters_are_three_models() -> None:
 
 def test_a_launch_of_one_voter_in_three_roles_is_refused(db: None) -> None:
     roles = {f"voter_{number}": Endpoint(model="m") for number in (1, 2)} | {"generator": Endpoint(model="g")}
-    settings = BatchSettings("medhallu", None, roles)  # type: ignore[arg-type]  # no source is needed to refuse it
+    settings = BatchSettings(benchmark="medhallu", source=Source(), roles=roles)
     with pytest.raises(errors.SharedModel, match="voter_2 and voter_1: m"):
         launch.check_independence(settings, roles)

@@ -1,7 +1,6 @@
 """Prompt sets of a team's own: versions, faults in words, batches and runs that send them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,7 +95,9 @@ def test_a_batch_sends_exactly_the_version_that_was_chosen(tmp_path: Path) -> No
 
     services.save("mhb", "ward", changed("inject_dialogue", "=== user", "=== user\nWard wording."))
     with run_in_background(app_of(answer)) as url:
-        settings = BatchSettings("mhb", source, {"generator": endpoint(url, "gen")}, prompts="ward", checks=())
+        settings = BatchSettings(
+            benchmark="mhb", source=source, roles={"generator": endpoint(url, "gen")}, prompts="ward", checks=()
+        )
         lines = estimate.estimate_batch(settings).lines
         assert any(line.prompt.startswith("mhb/ward@1/inject_dialogue@") for line in lines)
         batch = launch.launch_batch(settings)
@@ -109,7 +110,7 @@ def test_a_batch_sends_exactly_the_version_that_was_chosen(tmp_path: Path) -> No
     assert all(call.prompt.startswith("mhb/ward@1/inject_dialogue@") for call in Call.objects.filter(job=batch))
     assert launch.repeat_settings(batch, {})["prompts"] == "ward@1"
     with pytest.raises(errors.UnknownPrompts, match=r"ward@3.*known: v1, v2, v3, ward@2, ward@1"):
-        estimate.estimate_batch(replace(settings, prompts="ward@3"))
+        estimate.estimate_batch(settings.model_copy(update={"prompts": "ward@3"}))
 
 
 def test_a_run_judges_with_the_chosen_wording_and_names_it_everywhere(tmp_path: Path, manage: Manage) -> None:
@@ -123,9 +124,9 @@ def test_a_run_judges_with_the_chosen_wording_and_names_it_everywhere(tmp_path: 
 
     with run_in_background(app_of(agree)) as url:
         tested, judge = endpoint(url, "m"), endpoint(url, "judge")
-        run = runs_services.launch_run(RunSettings(release, [tested], judge, prompts="ward@1"))
+        run = runs_services.launch_run(RunSettings(release=release, endpoints=[tested], judge=judge, prompts="ward@1"))
         work.work_on_run(run.pk)
-        usual = runs_services.launch_run(RunSettings(release, [tested], judge))
+        usual = runs_services.launch_run(RunSettings(release=release, endpoints=[tested], judge=judge))
         work.work_on_run(usual.pk)
     assert ["Ward wording." in body for body in seen] == [False, True, False], "asked, judged; judged as usual"
     run.refresh_from_db()
@@ -189,7 +190,7 @@ def test_pages_show_compare_and_edit_and_the_playground_tries_the_result(
     listed = client.get(reverse("api:prompts", args=["mhb"])).json()
     assert [(each["name"], each["released"]) for each in listed][-2:] == [("ward@2", False), ("ward@1", False)]
     import_file(conversations_file(tmp_path / "own.jsonl", 1))
-    prepared = prepare(PlaygroundSettings("step:mhb:inject", prompts="ward"))
+    prepared = prepare(PlaygroundSettings(what="step:mhb:inject", prompts="ward"))
     assert prepared.request.prompt.startswith("mhb/ward@2/inject_dialogue@")
     assert any("Ward." in message.text for message in prepared.request.messages)
-    assert prepare(PlaygroundSettings("step:mhb:inject")).request.prompt.startswith("mhb/inject_dialogue@")
+    assert prepare(PlaygroundSettings(what="step:mhb:inject")).request.prompt.startswith("mhb/inject_dialogue@")

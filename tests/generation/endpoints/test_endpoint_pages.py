@@ -40,7 +40,7 @@ def test_a_disabled_endpoint_is_not_offered_and_not_launched(admin_client: Clien
     model.refresh_from_db()
     assert [each.name for each in Endpoint.objects.usable()] == [judge.name]
     with pytest.raises(NotCallable, match="disabled"):
-        queries.protocol_and_data_sets(RunSettings(bare_release(), [model], judge))
+        queries.protocol_and_data_sets(RunSettings(release=bare_release(), endpoints=[model], judge=judge))
     assert "disabled" in admin_client.get(reverse("generation:endpoints")).content.decode()
     admin_client.post(reverse("generation:endpoint-disable", args=[model.name]), {"enable": "1"})
     assert Endpoint.objects.usable().filter(name=model.name).exists()

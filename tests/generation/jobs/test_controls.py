@@ -1,6 +1,5 @@
 """Controls of a batch by page, API and shell, and the estimate that is shown before a launch."""
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -308,7 +307,7 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
     choices: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": makers(models)}
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
-        ({"limit": 0}, errors.NothingToDo),
+        ({"limit": 0}, errors.InvalidSettings),
         ({"prompts": "v1", "compare": "v1"}, errors.SamePrompts),
         ({"prompts": "v9"}, errors.UnknownPrompts),
     ):
@@ -378,7 +377,7 @@ def test_launching_by_service_wakes_workers_for_each_batch(
         batches_launch.launch_batch(settings)
     assert sent_tasks == [("run_lane",)]
     with django_capture_on_commit_callbacks(execute=True):
-        comparison = batches_launch.launch_comparison(replace(settings, compare="v1"))
+        comparison = batches_launch.launch_comparison(settings.model_copy(update={"compare": "v1"}))
     arms = comparison.batches.order_by("arm").values_list("pk", flat=True)
     assert sent_tasks[1:] == [("run_lane",) for pk in arms]
 

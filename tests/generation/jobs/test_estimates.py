@@ -1,7 +1,6 @@
 """Estimates of a launch: the expected numbers and the worst case."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -89,10 +88,10 @@ def test_the_expected_calls_are_those_of_drafts_with_the_same_settings(tmp_path:
     assert estimate.most_cost >= estimate.cost > 0
     assert estimate.rows == 6
     for changed in ({"prompts": "v1"}, {"checks": None, "roles": makers(models)}):
-        other = batches_estimate.estimate_batch(replace(batch_settings, **changed))
+        other = batches_estimate.estimate_batch(batch_settings.model_copy(update=changed))
         assert {line.usual for line in other.lines} == {0}, "no such drafts were made yet"
     other_model = batches_estimate.estimate_batch(
-        replace(batch_settings, roles={"generator": endpoint(models, "sim-careful")})
+        batch_settings.model_copy(update={"roles": {"generator": endpoint(models, "sim-careful")}})
     )
     [line] = other_model.lines
     assert (line.measured, line.alike) == (0, 3), (

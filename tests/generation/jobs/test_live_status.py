@@ -351,8 +351,8 @@ def test_a_poll_of_a_batch_is_one_statement_however_large(admin: Client) -> None
 def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
     release = release_of(10)
     models = [endpoint("http://models.example/v1", f"model-{n}") for n in range(50)]
-    small = runs_services.launch_run(RunSettings(release, models[:1], models[0]))
-    large = runs_services.launch_run(RunSettings(release, models, models[0]))
+    small = runs_services.launch_run(RunSettings(release=release, endpoints=models[:1], judge=models[0]))
+    large = runs_services.launch_run(RunSettings(release=release, endpoints=models, judge=models[0]))
     answered = list(Response.objects.filter(run=large)[:100].values_list("pk", "sample__rubrics"))
     Judgment.objects.bulk_create(Judgment(run=large, response_id=row, rubric_id=rubric) for row, rubric in answered)
     polls = [_poll(admin, reverse("evaluation:run-progress", args=[run.pk])) for run in (small, large)]
@@ -383,7 +383,9 @@ def test_a_poll_of_an_ended_job_refreshes_the_page_and_stops_polling(admin: Clie
 def test_a_run_knows_its_number_of_judgments_from_the_start() -> None:
     release = release_of(3)
     run = runs_services.launch_run(
-        RunSettings(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
+        RunSettings(
+            release=release, endpoints=[endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], judge=_judge()
+        )
     )
     assert run.rubrics_total == 2 * release.rubrics_count > 0
     assert RUNS.progress(run).rubrics_total == run.rubrics_total
@@ -404,7 +406,10 @@ def _failure_pages(batch: Batch, run: Run) -> dict[str, str]:
 
 
 def test_failures_are_listed_with_the_reply(admin: Client) -> None:
-    batch, run = batch_asking(_judge()), runs_services.launch_run(RunSettings(release_of(1), [_judge()], _judge()))
+    batch, run = (
+        batch_asking(_judge()),
+        runs_services.launch_run(RunSettings(release=release_of(1), endpoints=[_judge()], judge=_judge())),
+    )
     target = _judge()
     for job in (batch, run):
         ledger.write(job, [line(target, error="BrokenReply", text=f"old {n}") for n in range(3)])

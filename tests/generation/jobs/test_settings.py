@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.core.management.base import CommandError, CommandParser
+from django.db.models import TextChoices
+from pydantic import Field
 
 from evaluation.runs.forms import RunForm
 from evaluation.runs.serializers import RunSettingsSerializer
@@ -13,22 +15,29 @@ from evaluation.runs.settings import RunSettings
 from generation.batches.launch import BatchSettings
 from generation.batches.serializers import BatchSettingsSerializer
 from generation.comparisons.api import ComparisonSettingsSerializer
+from generation.errors import InvalidSettings
 from generation.jobs.forms import BUDGET, SettingsForm
 from generation.jobs.serializers import SettingsSerializer
-from generation.jobs.settings import LaunchSettings, columns, declared, setting, settings_class, stored_values
+from generation.jobs.settings import AskedAs, LaunchSettings, settings_of
 from generation.management.command_line import add_settings, named_value
 
 
-@settings_class
+class Leaf(TextChoices):
+    GREEN = "green", "Green"
+    BLACK = "black", "Black"
+
+
 class Tea(LaunchSettings):
     """Settings of a launch that no app has."""
 
-    leaf: str = setting("Leaf", choices=[("green", "Green"), ("black", "Black")], default="green")
-    cups: int = setting("Cups", "100 % full.", least=1, most=9, column="cups_each", default=1)
-    spices: Sequence[str] = setting("Spices", most=20, entries=2, option="--spice", default=())
-    heat: float | None = setting("Heat", least=0, default=None)
-    extras: Mapping[str, Any] = setting("Extras", api_name="more", default_factory=dict)
-    only: Mapping[str, Sequence[str]] = setting("Only", most=5, default_factory=dict)
+    leaf: Leaf = Field(Leaf.GREEN, title="Leaf")
+    cups: Annotated[int, AskedAs(column="cups_each")] = Field(1, title="Cups", description="100 % full.", ge=1, le=9)
+    spices: Annotated[Sequence[Annotated[str, Field(max_length=20)]], AskedAs(option="--spice")] = Field(
+        (), title="Spices", max_length=2
+    )
+    heat: float | None = Field(None, title="Heat", ge=0)
+    extras: Mapping[str, Any] = Field(default_factory=dict, title="Extras", serialization_alias="more")
+    only: Mapping[str, Sequence[Annotated[str, Field(max_length=5)]]] = Field(default_factory=dict, title="Only")
 
 
 class TeaForm(SettingsForm):
@@ -78,7 +87,7 @@ def test_values_by_name_are_an_object_in_the_api_and_pairs_in_a_command() -> Non
     assert request.is_valid(), request.errors
     assert request.validated_data["extras"] == {"milk": 2}
     options = parse("--extras", "milk=2", "--extras", "cup=mine", "--only", "origin=Assam", "--only", "origin = Uva")
-    extras, only = (each for each in declared(Tea) if each.named)
+    extras, only = (each for each in settings_of(Tea) if each.named)
     assert named_value(extras, options["extras"]) == {"milk": 2, "cup": "mine"}
     assert named_value(only, options["only"]) == {"origin": ["Assam", "Uva"]}
     with pytest.raises(CommandError, match="NAME=VALUE"):
@@ -91,14 +100,27 @@ def test_a_list_has_at_most_its_entries_and_is_shown_as_it_is_typed() -> None:
 
 
 def test_a_job_keeps_the_settings_that_have_a_column() -> None:
-    assert columns(Tea(cups=4)) == {"cups_each": 4}
-    assert stored_values(Tea, SimpleNamespace(cups_each=4)) == {"cups": 4}
+    assert Tea(cups=4).columns == {"cups_each": 4}
+    assert Tea.stored_values(SimpleNamespace(cups_each=4)) == {"cups": 4}
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"leaf": "red"}, "leaf"),
+        ({"cups": 10}, "cups"),
+        ({"spices": ["a", "b", "c"]}, "spices"),
+        ({"sugar": 1}, "sugar"),
+    ],
+)
+def test_a_service_never_sees_values_that_cannot_be(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"^These settings cannot be used. {reason}: [^\\n]+$"):
+        Tea(**values)
 
 
 @pytest.mark.django_db
 def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> None:
-    names = {each.name for each in declared(RunSettings)}
-    assert set(RunSettings.__dataclass_fields__) == names, "a field without a declaration appears nowhere"
+    names = set(RunSettings.model_fields)
     assert names <= set(RunSettingsSerializer().fields)
     assert names - set(RunForm().fields) == {
         "datasets",
@@ -111,7 +133,6 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
         "policy_samples",
         *BUDGET,
     }, "these depend on the release, and the budget is asked for beside the estimate"
-    assert set(BatchSettings.__dataclass_fields__) == {each.name for each in declared(BatchSettings)}
-    asked = {each.api_name for each in declared(BatchSettings)}
+    asked = {each.api_name for each in settings_of(BatchSettings)}
     assert asked <= set(ComparisonSettingsSerializer().fields)
     assert set(BatchSettingsSerializer().fields) == set(ComparisonSettingsSerializer().fields) - {"compare"}

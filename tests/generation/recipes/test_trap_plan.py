@@ -146,7 +146,9 @@ def source(tmp_path: Path, db: None) -> Source:
 
 def launch_planned(source: Source, url: str, targets: object = None, **options: Any) -> Batch:
     plan = PAPER if targets is None else read_plan(targets, "own")
-    settings = BatchSettings("mhb", source, {"generator": endpoint(url)}, plan=plan, checks=(), **options)
+    settings = BatchSettings(
+        benchmark="mhb", source=source, roles={"generator": endpoint(url)}, plan=plan, checks=(), **options
+    )
     return launch.launch_batch(settings)
 
 

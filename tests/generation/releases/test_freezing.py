@@ -194,7 +194,7 @@ def test_a_release_is_composed(approved_samples: list[Sample]) -> None:
     talks, papers = ({sample.pk for sample in approved_samples if sample.batch_id == batch} for batch in batches)
 
     def freeze_composed(name: str, **options: object) -> Release:
-        return services.freeze_release(name, benchmark="mhb", composition=Composition(**options))  # type: ignore[arg-type]
+        return services.freeze_release(name, benchmark="mhb", composition=Composition(**options))
 
     assert samples_of(freeze_composed("a", batches=(batches[0],))) == talks
     assert samples_of(freeze_composed("b", where={"source": "papers"})) == papers
@@ -213,7 +213,7 @@ def test_a_release_is_composed(approved_samples: list[Sample]) -> None:
 @pytest.mark.plain
 def test_a_composition_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(errors.WrongComposition):
-        Composition(**wrong)  # type: ignore[arg-type]
+        Composition(**wrong)
 
 
 def test_simulated_and_real_samples_are_not_mixed_unless_asked(approved_samples: list[Sample]) -> None:
