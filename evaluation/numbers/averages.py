@@ -37,10 +37,14 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 def averages(cells: Mapping[Cell, float | None]) -> Averages:
     """The means of a table of data sets and models."""
-    datasets, models = (list(dict.fromkeys(key[position] for key in cells)) for position in (0, 1))
+    by_dataset: dict[str, list[float | None]] = {}
+    by_model: dict[str, list[float | None]] = {}
+    for (dataset, model), value in cells.items():
+        by_dataset.setdefault(dataset, []).append(value)
+        by_model.setdefault(model, []).append(value)
     return Averages(
-        {name: mean(value for (dataset, _model), value in cells.items() if dataset == name) for name in datasets},
-        {name: mean(value for (_dataset, model), value in cells.items() if model == name) for name in models},
+        {name: mean(values) for name, values in by_dataset.items()},
+        {name: mean(values) for name, values in by_model.items()},
     )
 
 
@@ -54,9 +58,9 @@ def averages_of(protocol: Protocol, rates: Iterable[Rate], overall: Iterable[Rat
             if row.dataset in variants and row.rates[rate.name].denominator:
                 cells = cells_by_variant.setdefault(variants[row.dataset], {})
                 cells[row.dataset, row.endpoint] = row.rates[rate.name].value
-        result += [
-            (rate.name, variant, averages(cells)) for variant, cells in cells_by_variant.items() if len(cells) > 1
-        ]
+        for variant, cells in cells_by_variant.items():
+            if len(cells) > 1:
+                result.append((rate.name, variant, averages(cells)))
     return tuple(result)
 
 
@@ -84,14 +88,13 @@ def contrasts_of(
     protocol: Protocol, rates: Sequence[Rate], overall: Iterable[RateRow], endpoints: Sequence[str]
 ) -> tuple[Contrast, ...]:
     """The protocol's contrasts of which the run asked both data sets, by endpoint and rate."""
-    rows = {(row.endpoint, row.dataset): row for row in overall}
-    return tuple(
-        Contrast(endpoint, label, rate.name, first, second, (first_rate.value, second_rate.value))
-        for first, second, label in protocol.contrasts
-        for endpoint in endpoints
-        if (endpoint, first) in rows and (endpoint, second) in rows
-        for rate in rates
-        for first_rate, second_rate in [
-            (rows[endpoint, first].rates[rate.name], rows[endpoint, second].rates[rate.name])
-        ]
-    )
+    rates_of = {(row.endpoint, row.dataset): row.rates for row in overall}
+    contrasts = []
+    for first, second, label in protocol.contrasts:
+        for endpoint in endpoints:
+            if (endpoint, first) not in rates_of or (endpoint, second) not in rates_of:
+                continue
+            for rate in rates:
+                values = (rates_of[endpoint, first][rate.name].value, rates_of[endpoint, second][rate.name].value)
+                contrasts.append(Contrast(endpoint, label, rate.name, first, second, values))
+    return tuple(contrasts)

@@ -99,12 +99,13 @@ def rate_from_json(value: Mapping[str, Any]) -> Rate:
 
     The class of its score must be known (`Score.known`): nothing is imported by a name in a file.
     """
+    only = weights = score = None
+    if stored := value["only"]:
+        only = FacetValue(**stored)
+    if stored := value["weights"]:
+        weights = Weights(**stored)
+    if stored := value["score"]:
+        score = Score.known[stored["class"]](**stored["fields"])
     names = ("name", "label", "rule", "hits", "counted", "percent", "unit", "arm")
-    only, weights, score = (value[name] for name in ("only", "weights", "score"))
-    return Rate(
-        **{name: value[name] for name in names},
-        scope=frozenset(value["scope"]),
-        only=FacetValue(**only) if only else None,
-        weights=Weights(**weights) if weights else None,
-        score=Score.known[score["class"]](**score["fields"]) if score else None,
-    )
+    same = {name: value[name] for name in names}
+    return Rate(**same, scope=frozenset(value["scope"]), only=only, weights=weights, score=score)

@@ -1,11 +1,11 @@
 """The numbers of a report as JSON, for its files, its bundle and the check of a bundle."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from evaluation.metrics import MeasuredRate
-from evaluation.numbers.averages import averages_of, contrasts_of
+from evaluation.numbers.averages import Contrast, averages_of, contrasts_of
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import PLANNED, Plan
@@ -25,50 +25,60 @@ def as_dict(
     planned = ""
     if plan.frozen and not common:
         planned = plan.metric
+    contrasts = contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
     return {
         "rate": as_rate(numbers.rates[0]),
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
         "plan": {**plan.as_json, "frozen": plan.frozen},
         "samples": {"counted": numbers.samples[0], "asked": numbers.samples[1]},
-        "coverage": [shown_values(of_model) for of_model in numbers.coverage],
-        "errata": {
-            "withdrawn": numbers.withdrawn,
-            "with_withdrawn": [as_row(row) for row in numbers.with_withdrawn],
-        },
+        "coverage": list(map(shown_values, numbers.coverage)),
+        "errata": {"withdrawn": numbers.withdrawn, "with_withdrawn": list(map(as_row, numbers.with_withdrawn))},
         "cluster_unit": numbers.cluster_unit,
         "responses_failed": dict(numbers.failed),
-        "overall": [as_row(row) for row in numbers.overall],
-        "facets": {name: [as_row(row) for row in rows] for name, rows in numbers.facets.items()},
+        "overall": list(map(as_row, numbers.overall)),
+        "facets": _by_facet(as_row, numbers.facets),
         "without": dict(numbers.without),
-        "outcomes": [asdict(ending) for ending in numbers.endings],
-        "comparisons": [as_comparison(comparison) for comparison in numbers.comparisons],
-        "facet_comparisons": {
-            name: [as_comparison(comparison) for comparison in rows] for name, rows in numbers.cells.items()
-        },
-        "ranks": [asdict(ranking) for ranking in numbers.rankings],
-        "contrasts": [
-            {
-                **shown_values(contrast),
-                "first": {"dataset": contrast.first, "value": contrast.values[0]},
-                "second": {"dataset": contrast.second, "value": contrast.values[1]},
-            }
-            for contrast in contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
-        ],
-        "changes": [shown_values(change) for change in numbers.changes],
-        "held_out": [asdict(gap) for gap in numbers.held_out],
-        "bottlenecks": [asdict(bottleneck) for bottleneck in numbers.bottlenecks],
-        "averages": [
-            {"rate": rate, "variant": variant, **shown_values(rows)}
-            for rate, variant, rows in averages_of(protocol, numbers.rates, numbers.overall)
-        ],
-        "score_rules": [asdict(rule) for rule in protocol.scores],
-        "scores": [as_scores(row) for row in numbers.scores],
-        "score_facets": {name: [as_scores(row) for row in rows] for name, rows in numbers.score_facets.items()},
+        "outcomes": list(map(asdict, numbers.endings)),
+        "comparisons": list(map(as_comparison, numbers.comparisons)),
+        "facet_comparisons": _by_facet(as_comparison, numbers.cells),
+        "ranks": list(map(asdict, numbers.rankings)),
+        "contrasts": list(map(_as_contrast, contrasts)),
+        "changes": list(map(shown_values, numbers.changes)),
+        "held_out": list(map(asdict, numbers.held_out)),
+        "bottlenecks": list(map(asdict, numbers.bottlenecks)),
+        "averages": _averages(numbers, protocol),
+        "score_rules": list(map(asdict, protocol.scores)),
+        "scores": list(map(as_scores, numbers.scores)),
+        "score_facets": _by_facet(as_scores, numbers.score_facets),
     }
 
 
+def _by_facet(form: Callable[[Any], dict[str, Any]], rows: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Facet -> its rows, in a form."""
+    return {name: list(map(form, of_facet)) for name, of_facet in rows.items()}
+
+
+def _as_contrast(contrast: Contrast) -> dict[str, Any]:
+    first, second = contrast.values
+    return {
+        **shown_values(contrast),
+        "first": {"dataset": contrast.first, "value": first},
+        "second": {"dataset": contrast.second, "value": second},
+    }
+
+
+def _averages(numbers: ReportNumbers, protocol: Protocol) -> list[dict[str, Any]]:
+    rows = []
+    for rate, variant, means in averages_of(protocol, numbers.rates, numbers.overall):
+        rows.append({"rate": rate, "variant": variant, **shown_values(means)})
+    return rows
+
+
 def as_rate(rate: Rate) -> dict[str, Any]:
-    return {**shown_values(rate), "weights": dict(rate.weights.of) if rate.weights else {}}
+    weights: dict[str, int] = {}
+    if rate.weights:
+        weights = dict(rate.weights.of)
+    return {**shown_values(rate), "weights": weights}
 
 
 def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
@@ -80,12 +90,9 @@ def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
 
 def as_row(row: RateRow) -> dict[str, Any]:
     """All rates by name. The first is also given on its own, as once it was the only one."""
-    return {
-        **_place(row),
-        **as_measured(row.measured),
-        "rates": {name: {"value": measured.value, **as_measured(measured)} for name, measured in row.rates.items()},
-        "verdicts": dict(sorted(row.verdicts.items())),
-    }
+    rates = {name: {"value": measured.value, **as_measured(measured)} for name, measured in row.rates.items()}
+    verdicts = dict(sorted(row.verdicts.items()))
+    return {**_place(row), **as_measured(row.measured), "rates": rates, "verdicts": verdicts}
 
 
 def _place(row: RateRow | ScoreRow) -> dict[str, Any]:
@@ -96,50 +103,51 @@ def _place(row: RateRow | ScoreRow) -> dict[str, Any]:
 
 
 def as_measured(measured: MeasuredRate) -> dict[str, Any]:
-    return {**shown_values(measured), **({"incomplete": True} if measured.partial else {})}
+    if measured.partial:
+        return {**shown_values(measured), "incomplete": True}
+    return shown_values(measured)
 
 
 def as_scores(row: ScoreRow) -> dict[str, Any]:
     """A row as JSON-able values."""
-    return {**_place(row), "scores": {name: shown_values(score) for name, score in row.scores.items()}}
+    return {**_place(row), "scores": _shown_scores(row)}
+
+
+def _shown_scores(row: ScoreRow) -> dict[str, Any]:
+    return {name: shown_values(score) for name, score in row.scores.items()}
 
 
 def by_model(numbers: ReportNumbers) -> dict[str, Any]:
     """Every count and rate, in the form of numbers.json in a bundle."""
-    rate_rows = [("", row) for row in numbers.overall]
-    rate_rows += [(name, row) for name, rows in sorted(numbers.facets.items()) for row in rows]
-    score_rows = [("", row) for row in numbers.scores]
-    score_rows += [(name, row) for name, rows in sorted(numbers.score_facets.items()) for row in rows]
-    comparisons = [("", comparison) for comparison in numbers.comparisons]
-    comparisons += [(name, comparison) for name, cells in sorted(numbers.cells.items()) for comparison in cells]
+    rows = []
+    for facet, row in _of_all_facets(numbers.overall, numbers.facets):
+        verdicts = {verdict: n for verdict, n in sorted(row.verdicts.items()) if n}
+        rates = {name: _as_counted(rate) for name, rate in row.rates.items()}
+        rows.append({**_place_in_bundle(facet, row), "verdicts": verdicts, "rates": rates})
+    scores = []
+    for facet, score_row in _of_all_facets(numbers.scores, numbers.score_facets):
+        scores.append({**_place_in_bundle(facet, score_row), "scores": _shown_scores(score_row)})
+    comparisons = _of_all_facets(numbers.comparisons, numbers.cells)
     return {
-        "rows": [
-            {
-                "model": row.endpoint,
-                "dataset": row.dataset,
-                "value": row.value,
-                "facet": facet,
-                "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
-                "rates": {name: _as_counted(rate) for name, rate in row.rates.items()},
-            }
-            for facet, row in rate_rows
-        ],
-        "scores": [
-            {
-                "model": row.endpoint,
-                "dataset": row.dataset,
-                "value": row.value,
-                "facet": facet,
-                "scores": as_scores(row)["scores"],
-            }
-            for facet, row in score_rows
-        ],
-        "outcomes": [asdict(row) for row in numbers.endings],
+        "rows": rows,
+        "scores": scores,
+        "outcomes": list(map(asdict, numbers.endings)),
         "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
-        "changes": [asdict(change) for change in numbers.changes],
-        "held_out": [asdict(gap) for gap in numbers.held_out],
+        "changes": list(map(asdict, numbers.changes)),
+        "held_out": list(map(asdict, numbers.held_out)),
         "without": dict(sorted(numbers.without.items())),
     }
+
+
+def _of_all_facets(overall: Iterable[Any], by_facet: Mapping[str, Iterable[Any]]) -> Iterator[tuple[str, Any]]:
+    """The rows over all criteria, then those of each facet: the facet ('' for all), and the row."""
+    for facet, rows in [("", overall), *sorted(by_facet.items())]:
+        for row in rows:
+            yield facet, row
+
+
+def _place_in_bundle(facet: str, row: RateRow | ScoreRow) -> dict[str, Any]:
+    return {"model": row.endpoint, "dataset": row.dataset, "value": row.value, "facet": facet}
 
 
 def _as_counted(rate: MeasuredRate) -> dict[str, Any]:
