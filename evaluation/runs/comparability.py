@@ -75,26 +75,38 @@ LABELS = {
 def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
     """How a run was made, judged and counted. `withdrawn`: samples of its release."""
     asked = queries.models_asked(run)
-    judges = {judge.name for judge in queries.judges_of(run)}
-    rules, usual = plan_of(run, protocol, ()).outcomes, plan.default_rules(protocol)
+    judge_names = {judge.name for judge in queries.judges_of(run)}
+    judges = [_with_settings(model) for model in asked if model.endpoint in judge_names]
     prompts = sorted({prompt for model in asked for prompt in model.prompts})
-    if run.judge_temperature is None:
-        temperature = ""
-    else:
+    if run.prompts:
+        prompts.append(run.prompts)
+    panel = judging = temperature = ""
+    if run.panel:
+        panel = f"{run.panel} × {run.judgments_each}"
+    if run.judge_id:
+        judging = run.judging
+    if run.judge_temperature is not None:
         temperature = f"{run.judge_temperature:g}"
     return Comparability(
         release=f"{run.release} ({run.release.sha256[:12]}…)",
         datasets=", ".join(dataset.name for dataset in queries.data_sets_of(run)),
-        judges=", ".join(_with_settings(model) for model in asked if model.endpoint in judges),
-        panel=f"{run.panel} × {run.judgments_each}" if run.panel else "",
-        judging=run.judging if run.judge_id else "",
+        judges=", ".join(judges),
+        panel=panel,
+        judging=judging,
         temperature=temperature,
-        rules=", ".join(f"{name}: {rule}" for name, rule in sorted(rules.items()) if usual.get(name) != rule),
-        prompts=", ".join([*prompts, *([run.prompts] if run.prompts else [])]),
+        rules=", ".join(_own_rules(run, protocol)),
+        prompts=", ".join(prompts),
         sampling=run.sampling,
         answers=str(run.answers_each),
         errata=str(withdrawn),
     )
+
+
+def _own_rules(run: Run, protocol: Protocol) -> list[str]:
+    """The counting rules of a run that differ from the benchmark's: 'refused: excluded'."""
+    usual = plan.default_rules(protocol)
+    outcomes = plan_of(run, protocol, ()).outcomes
+    return [f"{name}: {rule}" for name, rule in sorted(outcomes.items()) if usual.get(name) != rule]
 
 
 def _with_settings(judge: ModelAsked) -> str:

@@ -85,9 +85,14 @@ def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> 
     usual = {**default_rules(protocol), **counting.outcomes}
     all_pairs = {frozenset(pair) for pair in combinations(endpoints, 2)}
     is_subset = {frozenset(pair) for pair in plan.comparisons} != all_pairs
+    metric, comparisons = "", list[str]()
+    if plan.metric != (counting.metric or protocol.rates[0].name):
+        metric = plan.metric
+    if is_subset:
+        comparisons = [":".join(pair) for pair in plan.comparisons]
     return {
-        "metric": "" if plan.metric == (counting.metric or protocol.rates[0].name) else plan.metric,
-        "comparisons": [":".join(pair) for pair in plan.comparisons] if is_subset else [],
+        "metric": metric,
+        "comparisons": comparisons,
         "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if usual.get(name) != rule],
         "minimum": plan.minimum,
         "primary_dataset": plan.dataset,

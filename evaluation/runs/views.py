@@ -1,5 +1,6 @@
 """Pages of runs."""
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -18,8 +19,9 @@ from evaluation.errors import StillCounting
 from evaluation.interchange import power
 from evaluation.judges import costs, summary
 from evaluation.models import Run
+from evaluation.numbers.report_numbers import Options
 from evaluation.numbers.rules import COMBINED, UNJUDGED
-from evaluation.protocol import EXCLUDED
+from evaluation.protocol import EXCLUDED, Rate
 from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports import services as reports_services
@@ -143,11 +145,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "evaluation/runs/counting.html", context)
     sort, rate_name = request.GET.get("sort", ""), request.GET.get("rate", "")
     shown_rate = rate_named(report, rate_name)
-    option_values = {
-        "common": "1" if options.common else "",
-        "weights": ",".join(f"{value}:{weight}" for value, weight in options.weights.items()),
-    }
-    option_values |= {"all_ranked": "1" if options.all_ranked else ""}
+    option_values = _option_values(options)
+    query = ""
+    if rate_name:
+        query = f"?{urlencode({'rate': rate_name})}"
     in_batches = watched_run.transport == Run.Transport.BATCH
     batches = []
     if in_batches:
@@ -161,38 +162,30 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "answer": answer(report, shown_rate),
         "rule": _(shown_rate.rule),
         "rate": _(shown_rate.label),
-        "rates": [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in report.rates],
-        "facet_rates": [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in report.facet_rates],
+        "rates": _labelled(report, report.rates),
+        "facet_rates": _labelled(report, report.facet_rates),
         "planned": report.is_planned(shown_rate),
         "plan": _plan(report),
         "problem": problem,
         "options": options,
-        "weights": [
-            (value, weight) for rate in report.rates if rate.weights for value, weight in rate.weights.of.items()
-        ],
+        "weights": [pair for rate in report.rates if rate.weights for pair in rate.weights.of.items()],
         "option_values": option_values,
-        "options_query": urlencode({name: value for name, value in option_values.items() if value}),
+        "options_query": urlencode(option_values),
         "benchmark": _(report.protocol.label),
         "example_requests": trials.example_questions(watched_run),
         "intervals": {rate.interval for rate in report.rates},
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures_at": reverse("evaluation:run", args=[watched_run.pk]) + "figures/",
-        "figures_query": f"?{urlencode({'rate': rate_name})}" if rate_name else "",
+        "figures_query": query,
         "sort": sort,
         "simulated": report.simulated,
         "models": with_role_names(queries.models_asked(watched_run), lambda role: _(queries.ROLES[role])),
         "judging": summary.as_dict(watched_run, report.numbers.judged),
         "further_judges": queries.further_judges(watched_run),
         "left_out": report.left_out,
-        "model_checks": [
-            {**entry, "tried": [{**each, "role": _(queries.ROLES.get(each["role"], ""))} for each in entry["tried"]]}
-            for entry in watched_run.model_checks.values()
-        ],
+        "model_checks": _model_checks(watched_run),
         "model_states": _model_states(watched_run),
-        "failed": [
-            (endpoint, count, _link(watched_run)(endpoint, "", "", "", UNJUDGED))
-            for endpoint, count in sorted(report.numbers.failed.items())
-        ],
+        "failed": _failed(watched_run, report),
     }
     context["description"] = forms.DescriptionForm(initial={"title": watched_run.title, "note": watched_run.note})
     if report.finished:
@@ -228,23 +221,59 @@ def _model_states(run: Run) -> list[tuple[queries.ModelState, Any]]:
     return [(state, now.get(state.name)) for state in states]
 
 
+def _option_values(options: Options) -> dict[str, str]:
+    """The options that a reader chose, as the form has them."""
+    chosen = {}
+    if options.common:
+        chosen["common"] = "1"
+    if options.weights:
+        chosen["weights"] = ",".join(f"{value}:{weight}" for value, weight in options.weights.items())
+    if options.all_ranked:
+        chosen["all_ranked"] = "1"
+    return chosen
+
+
+def _labelled(report: reports_queries.Report, rates: Iterable[Rate]) -> list[tuple[Rate, str, str, bool]]:
+    """Rates with label, rule, and whether they answer the plan."""
+    return [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in rates]
+
+
+def _model_checks(run: Run) -> list[dict[str, Any]]:
+    """The checks of the run's models, with the roles in words."""
+    checks = []
+    for entry in run.model_checks.values():
+        tried = [{**each, "role": _(queries.ROLES.get(each["role"], ""))} for each in entry["tried"]]
+        checks.append({**entry, "tried": tried})
+    return checks
+
+
+def _failed(run: Run, report: reports_queries.Report) -> list[tuple[str, int, str]]:
+    """The models with failed responses: how many, and the address of the judgments on them."""
+    link = _link(run)
+    return [(name, n, link(name, "", "", "", UNJUDGED)) for name, n in sorted(report.numbers.failed.items())]
+
+
 def _plan(report: reports_queries.Report) -> dict[str, object]:
     """The analysis plan in the words of the page."""
-    labels = {rate.name: _(rate.label) for rate in report.protocol.rates}
+    plan, protocol = report.plan, report.protocol
+    labels = {rate.name: _(rate.label) for rate in protocol.rates}
+    preset = dataset = ""
+    if plan.preset in protocol.presets:
+        preset = _(protocol.presets[plan.preset].label)
+    if plan.dataset:
+        dataset = _(dict(report.datasets).get(plan.dataset, plan.dataset))
+    rules = []
+    for outcome, label in rule_names(protocol):
+        rules.append((label, rule_label(plan.outcomes.get(outcome, EXCLUDED), protocol)))
     return {
-        "frozen": report.plan.frozen,
-        "metric": labels.get(report.plan.metric, report.plan.metric),
-        "preset": _(preset.label) if (preset := report.protocol.presets.get(report.plan.preset)) else "",
-        "dataset": _(dict(report.datasets).get(report.plan.dataset, report.plan.dataset))
-        if report.plan.dataset
-        else "",
-        "comparisons": [f"{first} – {second}" for first, second in report.plan.comparisons],
-        "minimum": report.plan.minimum,
-        "thresholds": report.plan.thresholds,
-        "rules": [
-            (label, rule_label(report.plan.outcomes.get(outcome, EXCLUDED), report.protocol))
-            for outcome, label in rule_names(report.protocol)
-        ],
+        "frozen": plan.frozen,
+        "metric": labels.get(plan.metric, plan.metric),
+        "preset": preset,
+        "dataset": dataset,
+        "comparisons": [" – ".join(pair) for pair in plan.comparisons],
+        "minimum": plan.minimum,
+        "thresholds": plan.thresholds,
+        "rules": rules,
     }
 
 
