@@ -347,6 +347,11 @@ class Protocol:
         return set(rate.hits) <= self.failing_verdicts
 
     @property
+    def variants_of(self) -> dict[str, list[str]]:
+        """Key of a rubric -> the variants whose answers are judged on it; others: on all."""
+        return {key: sorted(each.variants) for key, each in self.by_rubric.items() if each.variants}
+
+    @property
     def judge_verdicts(self) -> frozenset[str]:
         """The verdicts a judge can give.
 

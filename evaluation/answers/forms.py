@@ -57,16 +57,18 @@ class JudgmentFilters(forms.Form):
         protocol = registry.protocol(run.release.benchmark)
         terms = {term.code: gettext(term.label) for term in samples_queries.terms(run.release.benchmark)}
         names = [endpoint.name for endpoint in run.endpoints.all()]
-        groups = [
-            (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
-        ]
-        harm = next((view for view in protocol.facets if view.name == queries.SEVERITY), None)
+        groups: list[tuple[str, Any]] = []
+        severities: list[Any] = []
+        for view in protocol.facets:
+            values_of = _values(view, self._counts.get(view.name, {}), terms)
+            groups.append((gettext(view.label), values_of))
+            if view.name == queries.SEVERITY:
+                severities = values_of
         if polarities := reports_queries.polarities(run):
             groups.append((gettext(POLARITIES.label), _values(POLARITIES, polarities, terms)))
         self._polarities = polarities
-        verdicts: list[tuple[str, Any]] = [
-            (v, verdict_label(v, protocol)) for v in (*protocol.known_verdicts, UNJUDGED)
-        ]
+        words = (*protocol.known_verdicts, UNJUDGED)
+        verdicts: list[tuple[str, Any]] = [(word, verdict_label(word, protocol)) for word in words]
         # The choices so far. A choice of several verdicts is joined by commas.
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
@@ -78,15 +80,20 @@ class JudgmentFilters(forms.Form):
             if new := [(joined, label) for joined, label in parts if joined not in offered]:
                 verdicts.append((gettext(rate.label), new))
                 offered.update(joined for joined, _label in new)
+        judges, arms = list[Any](), list[Any]()
+        if run.panel:
+            judges = [(queries.DISAGREE, _("judges disagree"))]
+        if reports_queries.has_controls(run):
+            arms = Sample.Arm.choices
         choices: dict[str, list[Any]] = {
             "endpoint": [(name, name) for name in names],
             "dataset": [(dataset.name, gettext(dataset.label)) for dataset in runs_queries.data_sets_of(run)],
             "value": groups,
             "verdict": verdicts,
             "outcome": queries.outcomes(run),
-            "judges": [(queries.DISAGREE, _("judges disagree"))] if run.panel else [],
-            "arm": Sample.Arm.choices if reports_queries.has_controls(run) else [],
-            "severity": _values(harm, self._counts.get(harm.name, {}), terms) if harm else [],
+            "judges": judges,
+            "arm": arms,
+            "severity": severities,
         }
         for field, values in choices.items():
             if values or field in ALWAYS_SHOWN:
@@ -100,10 +107,9 @@ class JudgmentFilters(forms.Form):
         self.is_valid()
         value = self.cleaned_data.get("value", "")
         named = self.data.get("facet", "")
-        known = {**self._counts, **({POLARITY: self._polarities} if self._polarities else {})}
-        facets = [name for name, values in known.items() if value in values]
+        known = {**self._counts, POLARITY: self._polarities}
+        facets = [name for name, values in known.items() if value and value in values]
+        facet = next(iter(facets), "")
         if named in facets:
             facet = named
-        else:
-            facet = next(iter(facets), "")
-        return {**self.cleaned_data, "facet": facet if value else ""}
+        return {**self.cleaned_data, "facet": facet}

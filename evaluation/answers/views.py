@@ -132,18 +132,22 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     with runs_queries.prompts_of(run):
         asks = [ask for ask in protocol.ask(runs_queries.sample_value(shown), run.seed) if ask.variant in variants]
     messages = [message for ask in asks for message in ask.messages]
+    rows = []
+    for rubric, judgments in comparison.criteria:
+        rows.append((rubric, [row and queries.with_verdict(row, protocol) for row in judgments]))
+
+    def label_of(variant: str) -> str:
+        return labels.get((shown.task, variant), "")
+
     context = {
         "run": run,
         "comparison": comparison,
         "images": stored_images(messages, runs_queries.question_text(shown)),
-        "columns": [(response, labels.get((shown.task, response.variant), "")) for response in responses],
+        "columns": [(response, label_of(response.variant)) for response in responses],
         "several": len(variants) > 1,
         "repeated": any(response.repeat for response in responses),
-        "rows": [
-            (rubric, [row and queries.with_verdict(row, protocol) for row in judgments])
-            for rubric, judgments in comparison.criteria
-        ],
-        "questions": [(labels.get((shown.task, ask.variant), ""), ask.messages) for ask in asks],
+        "rows": rows,
+        "questions": [(label_of(ask.variant), ask.messages) for ask in asks],
         "language": runs_queries.language_of(shown),
         **RUNS.page_notes(run),
     }
@@ -154,12 +158,12 @@ def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tupl
     """The rates with changes, the selected rate, and the selected model ('' for all together)."""
     rates = changed_answers.rates_with_changes(report) or [report.rate]
     rate = next((rate for rate in rates if rate.name == request.GET.get("rate")), rates[0])
+    model = request.GET.get("model")
+    if model in report.endpoints:
+        return rates, rate, model
     if len(report.endpoints) > 1:
-        default = ""
-    else:
-        default = report.endpoints[0]
-    model = request.GET.get("model", default)
-    return rates, rate, model if model in report.endpoints else default
+        return rates, rate, ""
+    return rates, rate, report.endpoints[0]
 
 
 @requires(Can.READ_RESULTS, "GET")
@@ -180,6 +184,9 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     report = reports_services.shown_report(run)
     rates, rate, model = _changes_shown(request, report)
+    models: tuple[str, ...] = ()
+    if len(report.endpoints) > 1:
+        models = report.endpoints
     context = {
         "run": run,
         "report": report,
@@ -187,7 +194,7 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
         "rate_label": _(rate.label),
         "rule": _(rate.rule),
         "rates": [(option.name, _(option.label)) for option in rates],
-        "models": report.endpoints if len(report.endpoints) > 1 else (),
+        "models": models,
         "model": model,
         "lines": changed_answers.change_lines(report, rate),
         "charts": changed_answers.flows(report, rate, model),
@@ -219,8 +226,15 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     def href(sample_pk: int) -> str:
         return f"?{urlencode({**query, 'selected': sample_pk})}"
 
-    selected, images = samples[pks[index]] if pks else None, None
-    if selected:
+    selected = images = parts = None
+    before = after = ""
+    if index:
+        before = href(pks[index - 1])
+    if index + 1 < len(pks):
+        after = href(pks[index + 1])
+    if pks:
+        selected = samples[pks[index]]
+        parts = changed_answers.parts_table(run, selected, query)
         asks = report.protocol.ask(runs_queries.sample_value(selected), run.seed)
         messages = [message for ask in asks for message in ask.messages]
         images = stored_images(messages, runs_queries.question_text(selected))
@@ -232,11 +246,11 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
         "items": [(samples[sample_pk], href(sample_pk)) for sample_pk in listed],
         "count": len(pks),
         "place": index + 1,
-        "before": href(pks[index - 1]) if index else "",
-        "after": href(pks[index + 1]) if index + 1 < len(pks) else "",
+        "before": before,
+        "after": after,
         "selected": selected,
         "images": images,
-        "parts": changed_answers.parts_table(run, selected, query) if selected else None,
+        "parts": parts,
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changed.html", context)

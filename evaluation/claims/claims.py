@@ -119,36 +119,38 @@ class Claims:
     def as_json(self) -> dict[str, Any]:
         """As the command prints it, and as `claims.json` has it."""
         return {
-            "policies": [
-                {
-                    "name": each.policy,
-                    "dataset": each.dataset,
-                    "rate": self.rate.name,
-                    "value": each.measured.value,
-                    "low": each.measured.low,
-                    "high": each.measured.high,
-                    "n": each.measured.n,
-                    "excluded": each.measured.excluded,
-                    "clusters": each.measured.clusters,
-                    "beats": list(each.beats),
-                }
-                for each in self.policies
-            ],
-            "claims": [asdict(claim) for claim in self.claims],
-            "floor": [
-                {
-                    "kind": each.kind,
-                    "who": each.who,
-                    "turned": each.turned.value,
-                    "low": each.turned.low,
-                    "high": each.turned.high,
-                    "criteria": each.turned.n,
-                    "moved": each.moved,
-                }
-                for each in self.floor
-            ],
-            "below_the_floor": [list(pair) for pair in self.below],
+            "policies": [self._policy(score) for score in self.policies],
+            "claims": list(map(asdict, self.claims)),
+            "floor": list(map(_turns, self.floor)),
+            "below_the_floor": list(map(list, self.below)),
         }
+
+    def _policy(self, score: PolicyScore) -> dict[str, Any]:
+        measured = score.measured
+        return {
+            "name": score.policy,
+            "dataset": score.dataset,
+            "rate": self.rate.name,
+            "value": measured.value,
+            "low": measured.low,
+            "high": measured.high,
+            "n": measured.n,
+            "excluded": measured.excluded,
+            "clusters": measured.clusters,
+            "beats": list(score.beats),
+        }
+
+
+def _turns(turns: Turns) -> dict[str, Any]:
+    return {
+        "kind": turns.kind,
+        "who": turns.who,
+        "turned": turns.turned.value,
+        "low": turns.turned.low,
+        "high": turns.turned.high,
+        "criteria": turns.turned.n,
+        "moved": turns.moved,
+    }
 
 
 def claims_of(

@@ -153,8 +153,10 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
-    release, protocol = run.release, report.protocol
-    rates = {rate.name: rate for rate in (*protocol.rates, *report.rates)}
+    release = run.release
+    prompt_set = None
+    if run.prompt_set:
+        prompt_set = dict(run.prompt_set.texts)
     return {
         "format": FORMAT,
         "run": run.pk,
@@ -191,46 +193,50 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "simulated": report.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
         "undecided_reports": report.undecided,
-        **judging.run_fields(run, protocol),
+        **judging.run_fields(run, report.protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),
         "judges_left_out": [each.endpoint.name for each in report.left_out if each.role == queries.JUDGE],
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
         "policies": run.policies,
         "models": [asdict(model) for model in queries.models_asked(run)],
-        "protocol": {
-            "label": protocol.label,
-            "pooled": protocol.pooled,
-            "datasets": [
-                {"name": dataset.name, "label": dataset.label, "task": dataset.task, "variant": dataset.variant}
-                for dataset in queries.data_sets_of(run)
-            ],
-            "views": [
-                {
-                    "name": view.name,
-                    "label": view.label,
-                    "rate": view.rate,
-                    "values": list(dict.fromkeys((row.value, row.label) for row in report.facets[view.name])),
-                }
-                for view in report.views
-            ],
-            "rates": [rate.as_json() for rate in rates.values()],
-            "verdicts": dict(protocol.verdicts),
-            "given": verdicts_given(run, protocol),
-            "outcomes": dict(protocol.outcomes),
-            "presets": {name: dict(preset.outcomes) for name, preset in protocol.presets.items()},
-            "wrong": sorted(protocol.failing_verdicts),
-            "scores": [asdict(rule) for rule in protocol.scores],
-            "contrasts": [list(contrast) for contrast in protocol.contrasts],
-            "rivals": sorted(protocol.rivals),
-            "variants_of": {key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
-        },
+        "protocol": _protocol_document(run, report),
         "cluster_unit": report.numbers.cluster_unit,
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
-        "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
+        "prompt_set": prompt_set,
         "made_with": software(),
         "check": {"name": modules.NAME, "version": modules.VERSION, "sha256": modules.digest(ROOT)},
         "texts_of_held_out_samples": with_held_out,
+    }
+
+
+def _protocol_document(run: Run, report: Report) -> dict[str, Any]:
+    """How the verdicts of a run are counted."""
+    protocol = report.protocol
+    rates = {rate.name: rate.as_json() for rate in (*protocol.rates, *report.rates)}
+    datasets = []
+    for dataset in queries.data_sets_of(run):
+        names = {"name": dataset.name, "label": dataset.label}
+        datasets.append({**names, "task": dataset.task, "variant": dataset.variant})
+    views = []
+    for view in report.views:
+        labels = {row.value: row.label for row in report.facets[view.name]}
+        views.append({"name": view.name, "label": view.label, "rate": view.rate, "values": list(labels.items())})
+    return {
+        "label": protocol.label,
+        "pooled": protocol.pooled,
+        "datasets": datasets,
+        "views": views,
+        "rates": list(rates.values()),
+        "verdicts": dict(protocol.verdicts),
+        "given": verdicts_given(run, protocol),
+        "outcomes": dict(protocol.outcomes),
+        "presets": {name: dict(preset.outcomes) for name, preset in protocol.presets.items()},
+        "wrong": sorted(protocol.failing_verdicts),
+        "scores": list(map(asdict, protocol.scores)),
+        "contrasts": list(map(list, protocol.contrasts)),
+        "rivals": sorted(protocol.rivals),
+        "variants_of": protocol.variants_of,
     }
 
 

@@ -8,14 +8,11 @@ answer says nothing of a criterion.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evaluation.interchange.tool_logs import NOT_STORABLE, Found
-from review.rules.text import is_storable
-from review.rules.text_files import bare
+from evaluation.interchange.tool_logs import Found, Verdict, verdict_rows
 
-MAX_CRITERIA = 1000  # of an answer
 Fields = Mapping[str, Any]
 
 
@@ -24,12 +21,12 @@ class Missing(Exception):
 
 
 class _Answer(NamedTuple):
-    """A scored answer: `verdicts` has (criterion, met or None, explanation)."""
+    """A scored answer."""
 
     sample: str
     model: str
     response: str
-    verdicts: list[tuple[str, bool | None, str]]
+    verdicts: Sequence[Verdict]
 
 
 def tool_of(value: Any) -> str:
@@ -58,26 +55,8 @@ def answer_rows(where: str, value: Any) -> Iterator[Found]:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             yield place, f"{name}: not of the form that it exports ({type(error).__name__})"
         else:
-            yield from _rows(f"{place}, sample {answer.sample:.100}", answer)
-
-
-def _rows(where: str, answer: _Answer) -> Iterator[Found]:
-    if not answer.verdicts:
-        yield where, "no verdict on a criterion"
-    for criterion, met, explanation in answer.verdicts[:MAX_CRITERIA]:
-        outcome = "judged"
-        if met is None:
-            outcome = "unparsed"
-        row = {
-            "sample": answer.sample,
-            "model": answer.model,
-            "response": answer.response,
-            "rubric": criterion,
-            "met": met,
-            "outcome": outcome if bare(answer.response) else "empty",
-            "explanation": explanation,
-        }
-        yield f"{where}, {criterion:.20}", row if is_storable(row) else NOT_STORABLE
+            about = {"sample": answer.sample, "model": answer.model, "response": answer.response}
+            yield from verdict_rows(f"{place}, sample {answer.sample:.100}", about, answer.verdicts)
 
 
 # ---------------------------------------------------------------------------------------- promptfoo
@@ -214,10 +193,10 @@ def _langfuse(value: Fields) -> _Answer:
     if not isinstance(scores, list):
         raise Missing("means of scores instead of each score; download the trace as JSON")
     told = _metadata(trace.get("metadata"), "the trace")
-    verdicts = [
-        (str(score["name"]), _yes(score.get("value", score.get("stringValue"))), str(score.get("comment") or ""))
-        for score in scores
-    ]
+    verdicts = []
+    for score in scores:
+        met = _yes(score.get("value", score.get("stringValue")))
+        verdicts.append((str(score["name"]), met, str(score.get("comment") or "")))
     return _Answer(told["sample_id"], str(told.get("model") or ""), _output(trace.get("output")), verdicts)
 
 
@@ -254,7 +233,10 @@ def _output(output: Any) -> str:
             if name in output:
                 return _output(output[name])
         return ""
-    return _text(output) or (_output(output[-1]) if isinstance(output, list) and output else "")
+    text = _text(output)
+    if not text and isinstance(output, list) and output:
+        return _output(output[-1])
+    return text
 
 
 def _yes(value: Any) -> bool | None:
@@ -302,19 +284,34 @@ class _Tool(NamedTuple):
     read: Callable[[Fields], _Answer]
 
 
+def _is_promptfoo(value: Fields) -> bool:
+    return "testCase" in value or {"evalId", "results"} <= value.keys()
+
+
+def _is_simple_evals(value: Fields) -> bool:
+    metadata = value.get("metadata")
+    return isinstance(metadata, dict) and "example_level_metadata" in metadata
+
+
+def _simple_evals_entries(value: Fields) -> Any:
+    return value["metadata"]["example_level_metadata"]
+
+
+def _openai_entries(value: Fields) -> Any:
+    if value["object"] == "list":
+        return value["data"]
+    return [value]
+
+
+def _is_langsmith(value: Fields) -> bool:
+    return {"run_type", "outputs"} <= value.keys()
+
+
 _TOOLS = {
-    "promptfoo": _Tool(
-        lambda value: "testCase" in value or {"evalId", "results"} <= value.keys(), _promptfoo_entries, _promptfoo
-    ),
-    "simple-evals": _Tool(
-        lambda value: isinstance(value.get("metadata"), dict) and "example_level_metadata" in value["metadata"],
-        lambda value: value["metadata"]["example_level_metadata"],
-        _simple_evals,
-    ),
-    "OpenAI Evals": _Tool(
-        _is_openai_item, lambda value: value["data"] if value["object"] == "list" else [value], _openai_item
-    ),
+    "promptfoo": _Tool(_is_promptfoo, _promptfoo_entries, _promptfoo),
+    "simple-evals": _Tool(_is_simple_evals, _simple_evals_entries, _simple_evals),
+    "OpenAI Evals": _Tool(_is_openai_item, _openai_entries, _openai_item),
     "OpenAI Evals (open framework)": _Tool(_is_openai_log, _itself, _openai_log),
     "Langfuse": _Tool(_is_langfuse, _itself, _langfuse),
-    "LangSmith": _Tool(lambda value: {"run_type", "outputs"} <= value.keys(), _itself, _langsmith),
+    "LangSmith": _Tool(_is_langsmith, _itself, _langsmith),
 }

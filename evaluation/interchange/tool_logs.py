@@ -6,7 +6,7 @@ The functions yield the place of each verdict with its fields, or with the reaso
 import json
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -15,9 +15,10 @@ from generation.llm.reasoning import split_reasoning
 from review.rules.text import has_visible_text, is_storable
 
 Found = tuple[str, dict[str, Any] | str]
+Verdict = tuple[Any, Any, Any]  # the key or text of a criterion, met (None: undecided), explanation
 
 MAX_MEMBER = 2**26  # bytes; a file in an .eval file, unpacked
-MAX_RUBRICS = 1000  # of a sample
+MAX_CRITERIA = 1000  # of an answer
 ZSTD = 93  # a zip's number for this compression, which Python cannot read
 LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of a member's name and of its extra field
 SCORER = "criteria"  # the name of our task's scorer in Inspect
@@ -62,6 +63,9 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
         fields = sample
     epoch = fields.get("epoch", 1)
     where = f"sample {fields.get('id')!s:.100} epoch {epoch!s:.20}"
+    repeat = epoch
+    if type(epoch) is int:
+        repeat = epoch - 1
     try:
         score = {}
         if not fields.get("error"):
@@ -75,7 +79,7 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
             "sample": fields["id"],
             "model": log["eval"]["model"],
             "response": split_reasoning(str(output.get("completion") or ""))[0],
-            "repeat": epoch - 1 if type(epoch) is int else epoch,
+            "repeat": repeat,
             "judge": scored.get("judge") or _judge_of(log["eval"]),
             "release": scored.get("release") or header.get("sha256") or "",
             "log": str(log["eval"].get("task_id") or ""),  # a retry has that of the log that it continues
@@ -93,7 +97,7 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     else:
         outcome = STOPPED.get(str(stop_reason), "")
     about["void"] = void_of(fields)
-    yield from _rows(where, about, rubrics, verdicts, outcome)
+    yield from verdict_rows(where, about, _verdicts_on(rubrics, verdicts), outcome)
 
 
 def inspect_remarks(log: Mapping[str, Any]) -> Iterator[str]:
@@ -169,7 +173,7 @@ def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
     except (KeyError, TypeError, IndexError):
         yield where, "no verdicts of the task that comes with the lm-eval export of a release"
         return
-    yield from _rows(where, about, rubrics, verdicts, "")
+    yield from verdict_rows(where, about, _verdicts_on(rubrics, verdicts))
 
 
 def _ending_of(response: str, met: Any) -> str:
@@ -181,18 +185,31 @@ def _ending_of(response: str, met: Any) -> str:
     return "judged"
 
 
-def _rows(where: str, about: dict[str, Any], rubrics: list[Any], verdicts: Any, outcome: str) -> Iterator[Found]:
-    if len(rubrics) > MAX_RUBRICS:
-        yield where, f"more than {MAX_RUBRICS:,} rubrics"
-        return
+def _verdicts_on(rubrics: list[Any], verdicts: Any) -> list[Verdict]:
+    """The verdict on each rubric, of a JSON object with those of the task's judge."""
+    found = []
     for rubric in rubrics:
         verdict = None
         if isinstance(verdicts, dict) and isinstance(rubric, str):
             verdict = verdicts.get(rubric)
         if not isinstance(verdict, dict):  # logs of earlier exports have no explanations
             verdict = {"met": verdict}
-        met = verdict.get("met")
+        found.append((rubric, verdict.get("met"), verdict.get("explanation", "")))
+    return found
+
+
+def verdict_rows(where: str, about: dict[str, Any], verdicts: Sequence[Verdict], outcome: str = "") -> Iterator[Found]:
+    """A row for each verdict on an answer. `outcome`: how the answer ended, if its tool says so."""
+    if not verdicts:
+        yield where, "no verdict on a criterion"
+    if len(verdicts) > MAX_CRITERIA:
+        yield where, f"more than {MAX_CRITERIA:,} criteria"
+        return
+    for criterion, met, explanation in verdicts:
         ending = outcome or _ending_of(about["response"], met)
-        explanation = verdict.get("explanation", "")
-        row = {**about, "rubric": rubric, "met": met, "outcome": ending, "explanation": explanation}
-        yield f"{where} {rubric!s:.20}", row if is_storable(row) else NOT_STORABLE
+        row = {**about, "rubric": criterion, "met": met, "outcome": ending, "explanation": explanation}
+        place = f"{where}, {criterion!s:.20}"
+        if is_storable(row):
+            yield place, row
+        else:
+            yield place, NOT_STORABLE

@@ -39,13 +39,16 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
         return []
     costs = []
     for way in Run.Judging.values:
-        lines = [
-            line for line in estimate_run(settings.model_copy(update={"judging": way})).lines if line.role == "judge"
-        ]
+        estimate = estimate_run(settings.model_copy(update={"judging": way}))
+        lines = [line for line in estimate.lines if line.role == "judge"]
         validations = Validation.objects.filter(
             run__release__benchmark=settings.release.benchmark, run__judging=way, run__judge=settings.judges[0]
         )
         newest = validations.order_by("-run").select_related("run__release").first()
+        validated: int | None = None
+        kappas: tuple[float, ...] = ()
+        if newest is not None:
+            validated, kappas = newest.run_id, _kappas(newest.run)
         costs.append(
             JudgingCost(
                 way=way,
@@ -54,8 +57,8 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
                 tokens_out=sum(line.tokens_out for line in lines),
                 cost=sum((line.cost for line in lines), Decimal(0)),
                 chosen=way == settings.judging,
-                validated=None if newest is None else newest.run_id,
-                kappas=() if newest is None else _kappas(newest.run),
+                validated=validated,
+                kappas=kappas,
             )
         )
     return costs
@@ -64,7 +67,6 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
 def _kappas(run: Run) -> tuple[float, ...]:
     report = validation_report(run)
     if report is None:
-        found = []
-    else:
-        found = [model.judge.kappa.value for model in report.models]
+        return ()
+    found = [model.judge.kappa.value for model in report.models]
     return tuple(value for value in found if value is not None)

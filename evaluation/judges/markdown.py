@@ -107,18 +107,15 @@ def _validation(validation: Mapping[str, Any] | None) -> list[str]:
         lines += [f"> **{validation['notice']}**", ""]
     lines += [f"{validation['closed']} of {validation['drawn']} responses decided, seed {validation['seed']}.", ""]
     head = ["Model", "Compared", "Criteria", "Kappa", "AC1", "Balanced F1", "Sensitivity", "Specificity"]
-    rows = [
-        (
-            model["endpoint"],
-            label,
-            model[name]["n"],
-            *(_with_interval(model[name][key]) for key in ("kappa", "ac1", "balanced_f1")),
-            *(_with_interval(model[name][key]) if name == "judge" else "–" for key in ("sensitivity", "specificity")),
-            *(_with_interval(model[key]) if name == "judge" else "–" for key in ("raw", "corrected")),
-        )
-        for model in validation["models"]
-        for name, label in (("judge", "judge – physicians"), ("physicians", "physician – physician"))
-    ]
+    rows = []
+    for model in validation["models"]:
+        judge, physicians = model["judge"], model["physicians"]
+        figures = [judge[key] for key in ("kappa", "ac1", "balanced_f1", "sensitivity", "specificity")]
+        figures += [model["raw"], model["corrected"]]
+        rows.append((model["endpoint"], "judge – physicians", judge["n"], *map(_with_interval, figures)))
+        figures = [physicians[key] for key in ("kappa", "ac1", "balanced_f1")]
+        others = map(_with_interval, figures)
+        rows.append((model["endpoint"], "physician – physician", physicians["n"], *others, *["–"] * 4))
     lines += text_tables.markdown([*head, "Rate", "Corrected"], rows)
     if by_dataset := [row for row in corrected_rows(validation) if row[1] != ALL]:
         lines += ["", *text_tables.markdown(["Model", "Data set", "Rate", "Corrected"], by_dataset)]

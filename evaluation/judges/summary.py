@@ -30,9 +30,14 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     if run.panel or run.answers_each > 1:
         names = sorted(endpoints_of(run).values_list("name", flat=True))
     verdicts = RunVerdicts(run)
+    panel_key = repeats_key = ""  # not cached: nothing is counted
+    if run.panel:
+        panel_key = key_of(run, "judges", names)
+    if names:
+        repeats_key = key_of(run, "repeats", names)
     return {
-        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(verdicts)),
-        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(verdicts)),
+        "judges": cached(panel_key, lambda: judges(verdicts)),
+        "repeats": cached(repeats_key, lambda: repeats(verdicts)),
         "self_preference": preference(verdicts, judged),
         "selection": list(selecting_models(run)),
         "validation": validation(run),
@@ -55,7 +60,10 @@ def repeats(verdicts: RunVerdicts) -> dict[str, Any]:
     run, protocol = verdicts.run, registry.protocol(verdicts.run.release.benchmark)
     models: tuple[ModelVariance, ...] = ()
     if run.answers_each > 1 or run.panel:
-        models = variances(verdicts.frame, protocol, verdicts.votes if run.panel else None)
+        votes = None
+        if run.panel:
+            votes = verdicts.votes
+        models = variances(verdicts.frame, protocol, votes)
     return values.repeats(run.answers_each, run.judgments_each, models)
 
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,20 +58,15 @@ from evaluation.numbers.rules import (
     counted,
 )
 
+if TYPE_CHECKING:
+    from evaluation.protocol import DataSet
+
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 ENDINGS = ("", *OUTCOMES)  # of responses; '': it has not ended, or there is none
 SAMPLE, RECORD = "sample", "record"  # units of clusters, beside those that a source format names
-
-
-class DataSetKey(NamedTuple):
-    """A data set: the samples of a task, asked in one variant."""
-
-    name: str
-    task: str
-    variant: str
 
 
 @dataclass(frozen=True)
@@ -237,9 +232,7 @@ def votes_in_scope(frame: Frame, rate: Rate, failing: frozenset[str], votes: pl.
     return frame.on(votes).filter(chosen).with_columns(pl.col("voted").is_in(list(failing)).alias("failed"))
 
 
-def build_frame(
-    models: Sequence[str], datasets: Sequence[DataSetKey], rules: Mapping[str, str], tables: Tables
-) -> Frame:
+def build_frame(models: Sequence[str], datasets: Sequence[DataSet], rules: Mapping[str, str], tables: Tables) -> Frame:
     """The frame of a run. `rules`: how each outcome and failure of the judge counts."""
     units = _units(datasets, tables.samples)
     rows = _answers(models, units, tables).join(_criteria(units, tables), on="unit", maintain_order="left")
@@ -264,10 +257,11 @@ def build_frame(
     )
 
 
-def _units(datasets: Sequence[DataSetKey], samples: pl.DataFrame) -> pl.DataFrame:
+def _units(datasets: Sequence[DataSet], samples: pl.DataFrame) -> pl.DataFrame:
     """The samples in each data set, numbered in the order of sample and data set."""
     names = pl.Enum([data.name for data in datasets])
-    asked = pl.DataFrame(datasets, schema={"dataset": names, "task": pl.String, "variant": pl.String}, orient="row")
+    rows = [(data.name, data.task, data.variant) for data in datasets]
+    asked = pl.DataFrame(rows, schema={"dataset": names, "task": pl.String, "variant": pl.String}, orient="row")
     units = samples.join(asked, on="task").sort("sample", "dataset")
     return units.with_row_index("unit")
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.comparing import ModelComparison, compare_pair
 from evaluation.numbers.counting import rate_rows
-from evaluation.numbers.frame import DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.frame import Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import ERROR, Plan
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.rules import ANSWERED, COMBINED
 from evaluation.numbers.totals import UnitGroup, unit_totals
-from evaluation.protocol import Protocol
+from evaluation.protocol import DataSet, Protocol
 from evaluation.statistics.multiplicity import holm
 
 
@@ -55,7 +55,7 @@ class PolicyScores:
 
 def policy_frame(
     policies: Sequence[str],
-    datasets: Sequence[DataSetKey],
+    datasets: Sequence[DataSet],
     rules: Mapping[str, str],
     tables: Tables,
     verdicts: pl.DataFrame,

@@ -138,42 +138,54 @@ def how_judged(run: Run) -> str:
 
 def _how_decided(report: Report) -> str:
     judges = [f"`{judge.name}` ({judge.model})" for judge in judges_of(report.run)]
-    text = f"judge{'s' * (len(judges) > 1)} {', '.join(judges)}"
-    if not judges:
-        imported = report.run.origin == Run.Origin.IMPORTED
-        if imported:
-            text = "judge not stated"
-        else:
-            text = f"responses read by code, seed {report.run.seed}"
-    suffix = ", sampled with the settings of the endpoints, not of the benchmark"
-    return text + (suffix if report.run.sampling == Run.Sampling.ENDPOINT else "")
+    if len(judges) > 1:
+        text = f"judges {', '.join(judges)}"
+    elif judges:
+        text = f"judge {judges[0]}"
+    elif report.run.origin == Run.Origin.IMPORTED:
+        text = "judge not stated"
+    else:
+        text = f"responses read by code, seed {report.run.seed}"
+    if report.run.sampling == Run.Sampling.ENDPOINT:
+        return f"{text}, sampled with the settings of the endpoints, not of the benchmark"
+    return text
 
 
 def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str]:
+    rates, head = report.rates, ["Model", "Data set"]
     if facet:
         rates = report.facet_rates
-    else:
-        rates = report.rates
+        head.append(facet)
     datasets, several = dict(report.datasets), len(rates) > 1
-    head = ["Model", "Data set", *([facet] if facet else []), *(["Metric"] if several else []), "Rate", "95 % interval"]
-    head += ["Numerator / denominator", "Not judged" if report.run.judge else "Excluded", *BOUNDS]
-    cells = [
-        [
-            row.endpoint,
-            datasets.get(row.dataset, row.dataset),
-            *([value_name(row.value, str(row.label))] if facet else []),
-            *([rate.label] if several else []),
-            format_share(measured.value, percent=False) or "–",
-            _interval(measured),
-            f"{measured.numerator} / {measured.denominator}",
-            measured.excluded,
-            *_bounds(measured, percent=False),
-        ]
-        for row in rows
-        if not facet or any(row.verdicts.values())  # otherwise the data set has no such rubric
-        for rate in rates
-        if not (measured := row.rates[rate.name]).is_empty
-    ]
+    if several:
+        head.append("Metric")
+    excluded = "Excluded"
+    if report.run.judge:
+        excluded = "Not judged"
+    head += ["Rate", "95 % interval", "Numerator / denominator", excluded, *BOUNDS]
+    cells = []
+    for row in rows:
+        if facet and not any(row.verdicts.values()):  # the data set has no such rubric
+            continue
+        place: list[object] = [row.endpoint, datasets.get(row.dataset, row.dataset)]
+        if facet:
+            place.append(value_name(row.value, str(row.label)))
+        for rate in rates:
+            measured = row.rates[rate.name]
+            if measured.is_empty:
+                continue
+            metric = [rate.label] if several else []
+            cells.append(
+                [
+                    *place,
+                    *metric,
+                    format_share(measured.value, percent=False) or "–",
+                    _interval(measured),
+                    f"{measured.numerator} / {measured.denominator}",
+                    measured.excluded,
+                    *_bounds(measured, percent=False),
+                ]
+            )
     return text_tables.markdown(head, cells)
 
 

@@ -1,8 +1,8 @@
 """A report as charts and tables, with links from every number to the answers behind it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.utils.translation import gettext
 
@@ -67,6 +67,9 @@ class RateLine:
         if self.measured.too_few:
             return gettext("too few")
         return ""
+
+
+Cells = Mapping[tuple[str, str, str], RateLine]  # by endpoint, data set and value of a facet
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,6 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     position = report.rates.index(shown_rate)
     lines = _table(report, report.overall, "", link)
     table = _sorted(lines, position, sort)
-    outcomes = dict(Response.Outcome.choices)
     return ReportFigures(
         rate=shown_rate,
         bars=_bars(report, [row[position] for row in lines]),
@@ -165,15 +167,19 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
         differences=_of_rate(report.contrasts, shown_rate),
         comparisons=_of_rate(report.numbers.comparisons, shown_rate),
         ranks=_of_rate(report.numbers.rankings, shown_rate),
-        endings=tuple(
-            (each, link(*place, "", "", "", "", each.kind if each.kind in outcomes else "answered"))
-            for each in report.numbers.endings
-            for place in [(each.endpoint, each.dataset)]
-        ),
+        endings=tuple((ending, _link_of(ending, link)) for ending in report.numbers.endings),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
         scores=score_figures(report),
         held_out=tuple(held_out_cells(report, shown_rate)),
     )
+
+
+def _link_of(ending: OutcomeCount, link: Link) -> str:
+    """The address of the judgments on responses that ended so."""
+    outcome = "answered"
+    if ending.kind in Response.Outcome.values:
+        outcome = ending.kind
+    return link(ending.endpoint, ending.dataset, "", "", "", "", outcome)
 
 
 def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
@@ -181,21 +187,24 @@ def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
     for dataset, label in report.datasets:
         rows = []
         for line in lines:
-            if line.row.dataset == dataset:
-                measured = line.measured
-                rows.append(
-                    Bar(
-                        label=line.row.endpoint,
-                        value=measured.value,
-                        low=measured.low,
-                        high=measured.high,
-                        numerator=measured.numerator,
-                        denominator=measured.denominator,
-                        href=line.href,
-                        percent=line.rate.percent,
-                        note=gettext("too few for an interval") if measured.too_few else "",
-                    )
+            if line.row.dataset != dataset:
+                continue
+            measured, note = line.measured, ""
+            if measured.too_few:
+                note = gettext("too few for an interval")
+            rows.append(
+                Bar(
+                    label=line.row.endpoint,
+                    value=measured.value,
+                    low=measured.low,
+                    high=measured.high,
+                    numerator=measured.numerator,
+                    denominator=measured.denominator,
+                    href=line.href,
+                    percent=line.rate.percent,
+                    note=note,
                 )
+            )
         charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label)))
     return tuple(charts)
 
@@ -212,76 +221,97 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
     position = report.facet_rates.index(rate)
     lines = _table(report, rows, facet, link)
-    cells = {(line.row.endpoint, line.row.dataset, line.row.value): line for line in (row[position] for row in lines)}
+    drawn_lines = [row[position] for row in lines]
+    cells = {(line.row.endpoint, line.row.dataset, line.row.value): line for line in drawn_lines}
+    judged = [row for row in lines if any(row[position].row.verdicts.values())]
+    few = tuple(row for row in judged if row[position].measured.too_few)
+    table = [row for row in judged if not row[position].measured.too_few]
+    note = ""
+    if view.note:  # gettext('') returns the catalogue's header
+        note = gettext(view.note)
     radars = []
-    for dataset, dataset_label in report.datasets if view.picture == "radar" else ():
-        axes = [
-            value for value in names if any(cells[each, dataset, value].drawn is not None for each in report.endpoints)
-        ]
-        if len(axes) < MIN_AXES or len(report.endpoints) > MAX_SERIES:
-            continue
-        series = []
-        for endpoint in report.endpoints:
-            spokes = [cells[endpoint, dataset, value] for value in axes]
-            hrefs, notes = [line.href for line in spokes], [line.note for line in spokes]
-            series.append(Series(endpoint, [line.drawn for line in spokes], hrefs, notes))
-        title = gettext(dataset_label)
-        axis_names = [names[value] for value in axes]
-        radars.append(radar(axis_names, series, name=f"radar-{facet}-{dataset}", title=title, percent=rate.percent))
-    all_rows = [row for row in lines if any(row[position].row.verdicts.values())]
-    few = tuple(row for row in all_rows if row[position].measured.too_few)
-    table = [row for row in all_rows if not row[position].measured.too_few]
-    pooled = [named for named in report.datasets if named[0] == COMBINED]
-    heats = pooled or report.datasets
+    if view.picture == "radar":
+        radars = _radars(report, cells, facet, names, rate)
+    compared = sorted(report.numbers.cells.get(facet, ()), key=_by_p)
     return Section(
         name=facet,
         label=gettext(view.label),
         rate=rate,
-        note=gettext(view.note) if view.note else "",  # gettext('') returns the catalogue's header
+        note=note,
         names=names,
         radars=tuple(radars),
-        heats=tuple(
-            heat(
-                list(names.values()),
-                report.endpoints,
-                [[cells[endpoint, dataset, value].drawn for endpoint in report.endpoints] for value in names],
-                [[cells[endpoint, dataset, value].href for endpoint in report.endpoints] for value in names],
-                [[cells[endpoint, dataset, value].note for endpoint in report.endpoints] for value in names],
-                name=f"heat-{facet}-{dataset}",
-                title=gettext(label),
-                percent=rate.percent,
-            )
-            for dataset, label in heats
-        ),
+        heats=tuple(_heats(report, cells, facet, names, rate)),
         lines=_nonempty(row[position] for row in table),
         table=tuple(table),
         without=report.numbers.without[facet],
         few=few,
         few_lines=tuple(row[position] for row in few),
-        comparisons=tuple(
-            sorted(
-                report.numbers.cells.get(facet, ()),
-                key=lambda comparison: (comparison.p_adjusted is None, comparison.p_adjusted or 0.0),
-            )[:CELLS_SHOWN]
-        ),
+        comparisons=tuple(compared[:CELLS_SHOWN]),
     )
+
+
+def _by_p(comparison: ModelComparison) -> tuple[bool, float]:
+    """The order of comparisons: by p, those without one last."""
+    return comparison.p_adjusted is None, comparison.p_adjusted or 0.0
+
+
+def _radars(report: Report, cells: Cells, facet: str, names: Mapping[str, str], rate: Rate) -> list[RadarChart]:
+    """A radar for each data set on which it is legible: a spoke for each value with a rate."""
+    radars: list[RadarChart] = []
+    if len(report.endpoints) > MAX_SERIES:
+        return radars
+    for dataset, label in report.datasets:
+        of_value = {value: [cells[each, dataset, value] for each in report.endpoints] for value in names}
+        axes = [value for value, lines in of_value.items() if any(line.drawn is not None for line in lines)]
+        if len(axes) < MIN_AXES:
+            continue
+        series = []
+        for place, endpoint in enumerate(report.endpoints):
+            spokes = [of_value[value][place] for value in axes]
+            drawn, hrefs, notes = _columns(spokes)
+            series.append(Series(endpoint, drawn, hrefs, notes))
+        axis_names = [names[value] for value in axes]
+        name = f"radar-{facet}-{dataset}"
+        radars.append(radar(axis_names, series, name=name, title=gettext(label), percent=rate.percent))
+    return radars
+
+
+def _heats(report: Report, cells: Cells, facet: str, names: Mapping[str, str], rate: Rate) -> Iterator[HeatMap]:
+    """A heat map of all data sets pooled or, where they are not, of each: values by models."""
+    pooled = [named for named in report.datasets if named[0] == COMBINED]
+    for dataset, label in pooled or report.datasets:
+        rows = []
+        for value in names:
+            rows.append(_columns([cells[endpoint, dataset, value] for endpoint in report.endpoints]))
+        yield heat(
+            list(names.values()),
+            report.endpoints,
+            [drawn for drawn, _hrefs, _notes in rows],
+            [hrefs for _drawn, hrefs, _notes in rows],
+            [notes for _drawn, _hrefs, notes in rows],
+            name=f"heat-{facet}-{dataset}",
+            title=gettext(label),
+            percent=rate.percent,
+        )
+
+
+def _columns(lines: Sequence[RateLine]) -> tuple[list[float | None], list[str], list[str]]:
+    """What a chart shows of some lines: the rates drawn, their addresses and notes."""
+    return [line.drawn for line in lines], [line.href for line in lines], [line.note for line in lines]
 
 
 def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> list[tuple[RateLine, ...]]:
     """Each row, with a line for each rate."""
     labels = {name: gettext(label) for name, label in report.datasets}
     has_controls = len(report.facet_rates) < len(report.rates)
+    rates = report.rates
+    if facet:
+        rates = report.facet_rates
     # Of each rate: the verdicts that it counts, those in its numerator, and those that it excludes.
-    verdicts = [
-        (
-            rate,
-            [
-                ",".join(names)
-                for names in (sorted(rate.counted), sorted(rate.hits), excluded_verdicts(report.protocol, rate))
-            ],
-        )
-        for rate in (report.facet_rates if facet else report.rates)
-    ]
+    verdicts = []
+    for rate in rates:
+        words = (sorted(rate.counted), sorted(rate.hits), excluded_verdicts(report.protocol, rate))
+        verdicts.append((rate, list(map(",".join, words))))
     table = []
     for row in rows:
         value = ""
@@ -289,8 +319,11 @@ def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> l
             value = value_name(row.value, gettext(row.label))
         lines = []
         for rate, links in verdicts:
-            chosen = rate.only if rate.only and rate.only.facet == POLARITY and not facet else (facet, row.value)
-            arm = rate.arm if has_controls else ""
+            chosen, arm = (facet, row.value), ""
+            if rate.only and rate.only.facet == POLARITY and not facet:
+                chosen = rate.only
+            if has_controls:
+                arm = rate.arm
             hrefs = (link(row.endpoint, row.dataset, *chosen, names, arm) for names in links)
             lines.append(RateLine(rate, row, labels[row.dataset], value, *hrefs))
         table.append(tuple(lines))
@@ -309,12 +342,16 @@ def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
 
 
 def _sorted(table: list[tuple[RateLine, ...]], position: int, sort: str) -> tuple[tuple[RateLine, ...], ...]:
-    keys: dict[str, Callable[[RateLine], tuple[object, ...]]] = {
-        "endpoint": lambda line: (line.row.endpoint, line.dataset),
-        "dataset": lambda line: (line.dataset,),
-        "rate": lambda line: (-1.0 if line.measured.value is None else line.measured.value,),
-    }
-    key = keys.get(sort.removeprefix("-"))
-    if key:
-        return tuple(sorted(table, key=lambda row: key(row[position]), reverse=sort.startswith("-")))
-    return tuple(table)
+    column = sort.removeprefix("-")
+
+    def key(row: tuple[RateLine, ...]) -> tuple[Any, ...]:
+        line = row[position]
+        if column == "endpoint":
+            return line.row.endpoint, line.dataset
+        if column == "dataset":
+            return (line.dataset,)
+        return line.measured.value is not None, line.measured.value
+
+    if column not in ("endpoint", "dataset", "rate"):
+        return tuple(table)
+    return tuple(sorted(table, key=key, reverse=sort.startswith("-")))

@@ -27,6 +27,15 @@ def as_dict(report: Report) -> dict[str, Any]:
     run = report.run
     with override("en"):
         said = answer(report, report.planned_rate)
+    judge = judge_model = None
+    if run.judge:
+        judge, judge_model = run.judge.name, run.judge.model
+    notice = {}
+    if report.simulated:
+        notice = {"notice": SIMULATED}
+    left_out = []
+    for each in report.left_out:
+        left_out.append({**shown_values(each), "at": str(each.left_out_at)})
     return {
         "answer": {"sentences": list(said.sentences), "citation": said.citation},
         "run": run.pk,
@@ -34,25 +43,25 @@ def as_dict(report: Report) -> dict[str, Any]:
         "release_version": run.release.version,
         "release_sha256": run.release.sha256,
         "benchmark": run.release.benchmark,
-        "judge": run.judge and run.judge.name,
-        "judge_model": run.judge and run.judge.model,
+        "judge": judge,
+        "judge_model": judge_model,
         "judge_temperature": run.judge_temperature,
         "sampling": run.sampling,
         "prompts": run.prompts,
         "prompts_sha256": run.prompts_sha256,
         "seed": run.seed,
-        "models": [asdict(model) for model in models_asked(run)],
+        "models": list(map(asdict, models_asked(run))),
         "finished": report.finished,
         "simulated": report.simulated,
-        **({"notice": SIMULATED} if report.simulated else {}),
+        **notice,
         "simulated_reviewers": bool(run.release.simulated_samples),
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
-        "left_out": [{**shown_values(each), "at": str(each.left_out_at)} for each in report.left_out],
+        "left_out": left_out,
         "common_samples": report.options.common,
         **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
-        "oddities": [asdict(oddity) for oddity in report.oddities],
+        "oddities": list(map(asdict, report.oddities)),
         "unread": asdict(report.unread),
         "undecided_reports": report.undecided,
         "cost": str(report.cost),

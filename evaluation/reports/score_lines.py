@@ -107,30 +107,27 @@ def as_markdown(report: Report) -> list[str]:
         if label:
             facet = [label]
         head = ["Model", "Data set", *facet, "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
-        rows = [
-            (
-                *(row.endpoint, datasets[row.dataset], *([row.label] if facet else []), rule.label),
-                *(
-                    format_share(score.mean, percent=False) or "–",
-                    "too few" if score.too_few else format_interval(score) or "–",
-                ),
-                *(quartiles(score) or "–", score.n, score.without),
-            )
-            for row, rule, score in table
-        ]
-        lines += ["", *([f"### {label}", ""] if facet else []), *text_tables.markdown(head, rows)]
+        rows = []
+        for row, rule, score in table:
+            interval = format_interval(score) or "–"
+            if score.too_few:
+                interval = "too few"
+            value = [row.label] if label else []
+            mean = format_share(score.mean, percent=False) or "–"
+            place = (row.endpoint, datasets[row.dataset], *value, rule.label)
+            rows.append((*place, mean, interval, quartiles(score) or "–", score.n, score.without))
+        if label:
+            lines += ["", f"### {label}"]
+        lines += ["", *text_tables.markdown(head, rows)]
     return lines
 
 
 def means(report: Report) -> tuple[list[object], list[list[object]]]:
     """Head and rows of a table: models by data set, with the mean of each score and N."""
     labels, rules = dict(report.datasets), report.protocol.scores
-    return ["Model", "Data set", *(rule.label for rule in rules), "N"], [
-        [
-            row.endpoint,
-            gettext(labels[row.dataset]),
-            *(format_share(row.scores[rule.name].mean, percent=False) or "–" for rule in rules),
-            max(score.n for score in row.scores.values()),
-        ]
-        for row in report.numbers.scores
-    ]
+    rows: list[list[object]] = []
+    for row in report.numbers.scores:
+        shares = [format_share(row.scores[rule.name].mean, percent=False) or "–" for rule in rules]
+        n = max(score.n for score in row.scores.values())
+        rows.append([row.endpoint, gettext(labels[row.dataset]), *shares, n])
+    return ["Model", "Data set", *(rule.label for rule in rules), "N"], rows

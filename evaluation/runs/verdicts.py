@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet
 from evaluation import registry
 from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, VoidVerdict, Vote
 from evaluation.numbers import policies
-from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.frame import RECORD, SAMPLE, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, REWORDED, RUBRIC, TRAP
 from evaluation.protocol import DataSet, Protocol
@@ -88,24 +88,18 @@ def run_frame(
         datasets = data_sets_of(run)
     if rules is None:
         rules = outcomes_of(run, protocol)
-    tested = _tested(run)
-    return build_frame(tuple(tested.values()), _keys(datasets), rules, run_tables(run, tested, as_of))
+    return build_frame(_tested(run), datasets, rules, run_tables(run, protocol, as_of))
 
 
-def _tested(run: Run) -> dict[int, str]:
-    """The models under test: id -> name, in the order of the run."""
-    return dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
-
-
-def _keys(datasets: Sequence[DataSet]) -> list[DataSetKey]:
-    return [DataSetKey(data.name, data.task, data.variant) for data in datasets]
+def _tested(run: Run) -> list[str]:
+    """The names of the models under test, in the order of the run."""
+    return list(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
 
 
 def run_tables(
-    run: Run, tested: Mapping[int, str], as_of: datetime | None = None, arms: Collection[str] = (TRAP, CONTROL)
+    run: Run, protocol: Protocol, as_of: datetime | None = None, arms: Collection[str] = (TRAP, CONTROL)
 ) -> Tables:
-    """What the frame of a run is built of. `tested`: names by id. `arms`: of the samples."""
-    protocol = registry.protocol(run.release.benchmark)
+    """What the frame of a run is built of. `arms`: of the samples."""
     # Judgments first, so that each finds its response while the run is in progress.
     judgments = read_table(
         Judgment.objects.filter(run=run),
@@ -116,10 +110,10 @@ def run_tables(
         samples=samples.drop("cluster_kind", "arm"),
         rubrics=_rubrics(run.release),
         members=_members(run.release, protocol),
-        responses=_responses(run, tested),
+        responses=_responses(run),
         judgments=judgments,
         voids=_voids(run, as_of),
-        variants_of={key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
+        variants_of=protocol.variants_of,
         repeats=run.answers_each,
         cluster_unit=cluster_unit(samples),
         pooled=protocol.pooled,
@@ -131,8 +125,9 @@ def policy_frame(run: Run) -> Frame | None:
     rows = policy_verdicts(run)
     if rows.is_empty():
         return None
-    rules = outcomes_of(run, registry.protocol(run.release.benchmark))
-    return policies.policy_frame(run.policies, _keys(data_sets_of(run)), rules, run_tables(run, _tested(run)), rows)
+    protocol = registry.protocol(run.release.benchmark)
+    rules, tables = outcomes_of(run, protocol), run_tables(run, protocol)
+    return policies.policy_frame(run.policies, data_sets_of(run), rules, tables, rows)
 
 
 def twin_frame(run: Run) -> Frame | None:
@@ -142,9 +137,9 @@ def twin_frame(run: Run) -> Frame | None:
     """
     if not ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED).exists():
         return None
-    tested, rules = _tested(run), outcomes_of(run, registry.protocol(run.release.benchmark))
-    tables = run_tables(run, tested, arms=(CONTROL, REWORDED))
-    return build_frame(tuple(tested.values()), _keys(data_sets_of(run)), rules, tables)
+    protocol = registry.protocol(run.release.benchmark)
+    tables = run_tables(run, protocol, arms=(CONTROL, REWORDED))
+    return build_frame(_tested(run), data_sets_of(run), outcomes_of(run, protocol), tables)
 
 
 def policy_verdicts(run: Run) -> pl.DataFrame:
@@ -228,7 +223,8 @@ def warm_votes(run: Run) -> dict[int, bool]:
     }
 
 
-def _responses(run: Run, tested: Mapping[int, str]) -> pl.DataFrame:
+def _responses(run: Run) -> pl.DataFrame:
+    tested = dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     columns = {
         "id": "response",
         "endpoint_id": "endpoint",

@@ -5,7 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.frame import RECORD, SAMPLE, Frame, Tables, build_frame
+from evaluation.protocol import DataSet
 
 Verdict = Mapping[str, Any]
 VOIDS = {"response": pl.Int64, "rubric": pl.Int64, "void": pl.String}
@@ -13,7 +14,7 @@ VOIDS = {"response": pl.Int64, "rubric": pl.Int64, "void": pl.String}
 
 def frame_of(
     models: Sequence[str],
-    datasets: Sequence[DataSetKey],
+    datasets: Sequence[DataSet],
     rules: Mapping[str, str],
     verdicts: Iterable[Verdict],
     members: Iterable[tuple[str, str, int]] = (),

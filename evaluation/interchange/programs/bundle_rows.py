@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from evaluation import panel
 from evaluation.claims.measures import AGAIN
 from evaluation.interchange.programs.files import document, lines
-from evaluation.numbers.frame import SAMPLE, DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.frame import SAMPLE, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.policies import policy_frame
@@ -49,21 +49,23 @@ def spelled(key: Iterable[object]) -> str:
 def protocol_of(run: Mapping[str, Any]) -> Protocol:
     """What run.json says about counting. Nobody can be asked or judged by it."""
     about = run["protocol"]
+    views = []
+    for each in about["views"]:
+        values = tuple(map(tuple, each["values"]))
+        views.append(FacetView(each["name"], each["label"], rate=each["rate"], values=values))
+    presets = {name: CountingPreset(name, outcomes=outcomes) for name, outcomes in about["presets"].items()}
     return Protocol(
         label=about["label"],
         datasets=tuple(DataSet(**each) for each in about["datasets"]),
         ask=lambda _sample, _seed: (),
         rates=tuple(map(rate_from_json, about["rates"])),
-        facets=tuple(
-            FacetView(each["name"], each["label"], rate=each["rate"], values=tuple(map(tuple, each["values"])))
-            for each in about["views"]
-        ),
+        facets=tuple(views),
         pooled=about["pooled"],
         contrasts=tuple(map(tuple, about["contrasts"])),
         rivals=frozenset(about["rivals"]),
         verdicts=about["verdicts"],
         outcomes=about["outcomes"],
-        presets={name: CountingPreset(name, outcomes=outcomes) for name, outcomes in about["presets"].items()},
+        presets=presets,
         wrong=frozenset(about["wrong"]),
         scores=tuple(ScoreRule(**each) for each in about["scores"]),
     )
@@ -93,7 +95,6 @@ class Rows:
         self.samples = samples
         self.responses = self._read_responses()
         self.judgments = self._read_judgments()
-        keys = [DataSetKey(data.name, data.task, data.variant) for data in self.protocol.datasets]
         tables = Tables(
             samples=samples.filter(pl.col("arm") != REWORDED).drop("arm"),
             rubrics=self.rubrics.select("rubric", "sample", "key"),
@@ -110,17 +111,15 @@ class Rows:
             cluster_unit=self.run.get("cluster_unit", SAMPLE),
             pooled=self.protocol.pooled,
         )
-        self.frame: Frame = build_frame(self.run["endpoints"], keys, self.plan.outcomes, tables)
+        self.frame: Frame = self._build(tables)
         if self.protocol.scores:
             self.frame = with_scores(self.frame, self.protocol.scores, self._read_scores())
         twins = samples.filter(pl.col("arm").is_in([CONTROL, REWORDED]))
         self.twins: Frame | None = None
         if (twins["arm"] == REWORDED).any():
-            self.twins = build_frame(
-                self.run["endpoints"], keys, self.plan.outcomes, replace(tables, samples=twins.drop("arm"))
-            )
+            self.twins = self._build(replace(tables, samples=twins.drop("arm")))
         if self.run.get("policies"):
-            self.fixed = self._read_policies(keys, tables)
+            self.fixed = self._read_policies(tables)
         else:
             self.fixed = None
         if self.run["panel"]:
@@ -128,6 +127,9 @@ class Rows:
         else:
             self.votes = pl.DataFrame()
         self.again = self._read_again()
+
+    def _build(self, tables: Tables) -> Frame:
+        return build_frame(self.run["endpoints"], self.protocol.datasets, self.plan.outcomes, tables)
 
     def _read(self, name: str, **columns: Any) -> pl.DataFrame:
         """Columns of a file of JSON Lines; every column is read, of whatever others there are."""
@@ -212,7 +214,7 @@ class Rows:
         self._refuse(name, rows.filter(~is_first), CRITERION, "twice")
         return rows.filter(is_first)
 
-    def _read_policies(self, keys: Sequence[DataSetKey], tables: Tables) -> Frame | None:
+    def _read_policies(self, tables: Tables) -> Frame | None:
         """The frame of the fixed texts that a judge judged."""
         name, criterion = "policies.jsonl", ("policy", "sample", "variant", "rubric")
         rows = self._read(name, **dict.fromkeys((*criterion, "verdict", "error"), pl.String))
@@ -227,7 +229,7 @@ class Rows:
         )
         if verdicts.is_empty():
             return None
-        return policy_frame(self.run["policies"], keys, self.plan.outcomes, tables, verdicts)
+        return policy_frame(self.run["policies"], self.protocol.datasets, self.plan.outcomes, tables, verdicts)
 
     def _read_again(self) -> pl.DataFrame:
         """What was asked or judged again; most runs have nothing."""

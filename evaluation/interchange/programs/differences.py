@@ -23,7 +23,7 @@ class Differences:
 
     def _add(self, path: Sequence[str], text: str) -> None:
         place = ", ".join(part for part in path if part not in SILENT)
-        self.faults.append(": ".join([self._file, *([place] if place else []), text]))
+        self.faults.append(": ".join(filter(None, [self._file, place, text])))
 
     def _compare(self, path: tuple[str, ...], counted: Any, stated: Any) -> None:
         if isinstance(counted, Mapping) and isinstance(stated, Mapping):
@@ -40,7 +40,7 @@ class Differences:
         else:
             self.checked += 1
             if not is_same(path, counted, stated):
-                name, place = (path[-1], path[:-1]) if path else ("it", ())
+                *place, name = path or ("it",)
                 self._add(place, f"{name} is {json.dumps(counted)}, not {json.dumps(stated)}")
 
     def _compare_lists(self, path: tuple[str, ...], counted: list[Any], stated: list[Any]) -> None:
@@ -59,8 +59,10 @@ class Differences:
             else:
                 self._add((*path, name), "missing")
         for name, n in Counter(given).items():
-            if name not in names or n > 1:
-                self._add((*path, name or "an entry"), "twice" if n > 1 else "does not follow from the rows")
+            if n > 1:
+                self._add((*path, name or "an entry"), "twice")
+            elif name not in names:
+                self._add((*path, name or "an entry"), "does not follow from the rows")
         if len(given) == len(names) and given != names and sorted(given) == sorted(names):
             self._add(path, "in another order")
 
@@ -99,6 +101,8 @@ def is_same(path: Sequence[str], counted: Any, stated: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     """Whether a value has no numbers, such as a label or a list of names."""
-    if isinstance(value, (list, Mapping)):
-        return all(map(_is_text, value.values() if isinstance(value, Mapping) else value))
+    if isinstance(value, Mapping):
+        return _is_text(list(value.values()))
+    if isinstance(value, list):
+        return all(map(_is_text, value))
     return isinstance(value, str) or value is None

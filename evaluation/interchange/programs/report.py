@@ -22,10 +22,11 @@ from evaluation.judges.numbers import families, validation, values
 from evaluation.judges.numbers.agreement import panel_report
 from evaluation.judges.numbers.criteria import judged_criteria
 from evaluation.judges.numbers.families import Counts, Member
-from evaluation.judges.numbers.variance import variances
+from evaluation.judges.numbers.variance import ModelVariance, variances
 from evaluation.numbers import values as report_values
 from evaluation.numbers.report_numbers import ReportNumbers
 from evaluation.protocol import UNDECIDED
+from evaluation.statistics.label_agreement import LabelAgreement
 
 PRIMARY, SECONDARY = "primary", "secondary"
 STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated", "undecided_reports")
@@ -34,15 +35,22 @@ SETTINGS = ("seed", "sampling", "judge_temperature", "prompts", "prompts_sha256"
 
 def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any]:
     """The expected content of report.json."""
-    run = rows.run
-    judge = next((model["model"] for model in run["models"] if model["endpoint"] == run["judge"]), None)
+    run, release = rows.run, rows.run["release"]
+    model_of = {model["endpoint"]: model["model"] for model in run["models"]}
+    checked = None
+    if run["validation"]:
+        checked = _validation(rows, folder)
+    oddities = []
+    for (endpoint, ending), n in sorted(rows.oddities.items()):
+        oddities.append({"endpoint": endpoint, "ending": ending, "responses": n})
     return {
         **{name: run[name] for name in STATED},
-        **{f"release_{name}": run["release"][name] for name in ("version", "sha256")},
         **{name: run["settings"][name] for name in SETTINGS},
-        "release": run["release"]["name"],
-        "benchmark": run["release"]["benchmark"],
-        "judge_model": judge,
+        "release": release["name"],
+        "release_version": release["version"],
+        "release_sha256": release["sha256"],
+        "benchmark": release["benchmark"],
+        "judge_model": model_of.get(run["judge"]),
         "finished": run["status"] == "finished",
         "common_samples": False,
         **report_values.as_dict(numbers, rows.protocol, rows.plan, run["endpoints"]),
@@ -50,11 +58,8 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
         "repeats": _repeats(rows),
         "self_preference": _preference(rows, numbers.judged),
         "selection": run["selection"],
-        "validation": _validation(rows, folder) if run["validation"] else None,
-        "oddities": [
-            {"endpoint": endpoint, "ending": ending, "responses": n}
-            for (endpoint, ending), n in sorted(rows.oddities.items())
-        ],
+        "validation": checked,
+        "oddities": oddities,
         "unread": {
             "asked": rows.judged.total(),
             "by_error": {error: n for error, n in sorted(rows.judged.items()) if error},
@@ -81,19 +86,19 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
 
 def _repeats(rows: Rows) -> dict[str, Any]:
     settings, has_panel = rows.run["settings"], bool(rows.run["panel"])
-    is_split = settings["answers"] > 1 or has_panel
     votes = None
     if has_panel:
         votes = rows.votes
-    models = variances(rows.frame.current, rows.protocol, votes) if is_split else ()
+    models: tuple[ModelVariance, ...] = ()
+    if settings["answers"] > 1 or has_panel:
+        models = variances(rows.frame.current, rows.protocol, votes)
     return values.repeats(settings["answers"], settings["judgments"], models)
 
 
 def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
-    run = rows.run
-    tested, judges = (
-        [Member(name, run["families"][name]) for name in names] for names in (run["endpoints"], rows.judges)
-    )
+    run, family_of = rows.run, rows.run["families"]
+    tested = [Member(name, family_of[name]) for name in run["endpoints"]]
+    judges = [Member(name, family_of[name]) for name in rows.judges]
     found = families.self_preference(
         lambda: (rows.frame.current, rows.votes),
         rows.protocol,
@@ -123,19 +128,21 @@ def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     judged = judged_criteria(rows.frame.current, rows.protocol, rows.plan)
     keys = dict(rows.rubrics.select("rubric", "key").iter_rows())
     models_drawn = {row["model"] for row in drawn}
+    labels: tuple[LabelAgreement, ...] = ()
+    if run["validation"]["by_rubric"]:
+        labels = validation.labels(judged, by_physicians, keys, rows.plan.minimum)
+    by_third = {answer_of(row) for row in reviews if row["role"] not in (PRIMARY, SECONDARY)}
     models, comparisons = validation.models_and_pairs(judged, rows.protocol.datasets, by_physicians, rows.plan)
     report = validation.ValidationReport(
         rate=judged.rate,
         drawn=len(drawn),
         closed=len(closed),
-        third=len({answer_of(row) for row in reviews if row["role"] not in (PRIMARY, SECONDARY)}),
+        third=len(by_third),
         simulated=any(row["simulated"] for row in reviews),
         seed=run["validation"]["seed"],
         created_at=datetime.fromisoformat(run["validation"]["created_at"]),
         models=models,
-        labels=validation.labels(judged, by_physicians, keys, rows.plan.minimum)
-        if run["validation"]["by_rubric"]
-        else (),
+        labels=labels,
         not_drawn=tuple(model for model in run["endpoints"] if model not in models_drawn),
         comparisons=comparisons,
     )

@@ -66,7 +66,9 @@ def _import_scores(root: Path) -> None:
 def other_program(folder: Path, root: Path) -> str:
     """Which program the numbers of a bundle belong to, if it is not this one; '' if it is."""
     path = folder / "run.json"
-    named = (files.document(path).get("check") if path.is_file() else None) or {}
+    named: dict[str, str] = {}
+    if path.is_file():
+        named = files.document(path).get("check") or {}
     if named.get("sha256") in (None, modules.digest(root)):
         return ""
     return f"These numbers belong to {named.get('name')} {named.get('version')}; this is {modules.VERSION}."
@@ -103,11 +105,10 @@ def check(folder: Path) -> dict[str, Any]:
             continue
         faults += compared.faults
         checked += compared.checked
-    return {
-        "faults": faults,
-        "checked": checked,
-        "not_recomputed": {"scores of texts, which libraries computed": rows.scored} if rows.scored else {},
-    }
+    skipped = {}
+    if rows.scored:
+        skipped["scores of texts, which libraries computed"] = rows.scored
+    return {"faults": faults, "checked": checked, "not_recomputed": skipped}
 
 
 def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
@@ -123,10 +124,13 @@ def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
     with suppress(*READ_ERRORS):  # a run.json that cannot be read is a fault already
         other = other_program(folder, root)
     faults, skipped = result["faults"], result["not_recomputed"]
-    output = [*faults[:MAX_FAULTS_PRINTED], *(f"not computed again: {n} {name}" for name, n in skipped.items())]
-    output += [other] if other else []
-    output.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {result['checked']} numbers agree.")
-    sys.stdout.write("\n".join(output) + "\n")
+    output = faults[:MAX_FAULTS_PRINTED]
+    output += [f"not computed again: {n} {name}" for name, n in skipped.items()]
+    if other:
+        output.append(other)
     if faults:
-        return 1
-    return 0
+        output.append(f"{len(faults)} faults")
+    else:
+        output.append(f"Nothing is altered; {result['checked']} numbers agree.")
+    sys.stdout.write("\n".join(output) + "\n")
+    return min(len(faults), 1)

@@ -34,25 +34,28 @@ def preference(result: SelfPreference, tested: Iterable[Member], judged: Counts)
     rates = {}
     if result.kin:
         rates = rates_by_family(tested, judged)
+    by_family = []
+    for family, (failed, n) in sorted(rates.items()):
+        by_family.append({"family": family, "failed": failed, "judged": n, "rate": failed / n})
     return {
-        "kin": [asdict(kin) for kin in result.kin],
-        "rates": [
-            {"family": family, "failed": failed, "judged": n, "rate": failed / n}
-            for family, (failed, n) in sorted(rates.items())
-        ],
+        "kin": list(map(asdict, result.kin)),
+        "rates": by_family,
         "preferences": [{**asdict(each), "difference": each.difference} for each in result.preferences],
     }
 
 
 def validation(report: ValidationReport) -> dict[str, Any]:
     """The judge against physicians."""
+    notice = {}
+    if report.simulated:
+        notice = {"notice": SIMULATED_NOTICE}
     return {
         **shown_values(report),
         "created_at": report.created_at.isoformat(),
-        **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
-        "models": [_with_rates(model) for model in report.models],
-        "labels": [asdict(label) for label in report.labels],
-        "comparisons": [asdict(comparison) for comparison in report.comparisons],
+        **notice,
+        "models": list(map(_with_rates, report.models)),
+        "labels": list(map(asdict, report.labels)),
+        "comparisons": list(map(asdict, report.comparisons)),
     }
 
 

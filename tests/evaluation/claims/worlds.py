@@ -6,10 +6,10 @@ from typing import Any
 
 from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
 from evaluation.numbers.comparing import compare
-from evaluation.numbers.frame import DataSetKey
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import PLANNED, Plan
 from evaluation.numbers.totals import unit_totals
+from evaluation.protocol import DataSet
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from tests.evaluation.frames import frame_of
 
@@ -73,7 +73,7 @@ def validation(kappa: float, low: float | None, high: float | None) -> dict[str,
 
 def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
     """The claims of these verdicts. `given`: validation, probe, votes, texts, reworded."""
-    datasets = [DataSetKey("dialogue", "dialogue", "")]
+    datasets = [DataSet("dialogue", "", "dialogue")]
     rows = list(rows)
     frame = frame_of(MODELS, datasets, RULES, rows, repeats=2)
     texts = given.get("texts", {})

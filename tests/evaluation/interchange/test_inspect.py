@@ -544,7 +544,7 @@ def test_the_samples_of_a_packed_log_are_bounded_together(tmp_path: Path, monkey
 def test_a_sample_is_not_repeated_for_endless_rubrics(tmp_path: Path) -> None:
     many = sample(metadata={"rubrics": [{"key": f"R{n}"} for n in range(1001)]})
     [refused, *others] = files.parse(str(write_log(tmp_path, many, sample(epoch=2))))
-    assert "more than 1,000 rubrics" in refused[1]
+    assert "more than 1,000 criteria" in refused[1]
     assert len(others) == 2
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from evaluation.numbers import comparing
 from evaluation.numbers.counting import rate_rows, verdict_counts
-from evaluation.numbers.frame import DataSetKey, Frame, counts_against
+from evaluation.numbers.frame import Frame, counts_against
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.rules import counted_verdict
 from evaluation.numbers.totals import unit_totals
+from evaluation.protocol import DataSet
 from mhb_site.benchmarks.medhal.protocol import PROTOCOL as MEDHAL
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL as MHB
 from tests.evaluation.frames import frame_of
@@ -71,7 +72,7 @@ def world(seed: int) -> list[Judged]:
     return rows
 
 
-def frame_of_rows(rows: list[Judged], datasets: list[DataSetKey], rules: dict[str, str]) -> Frame:
+def frame_of_rows(rows: list[Judged], datasets: list[DataSet], rules: dict[str, str]) -> Frame:
     """The rows as a frame, in a mixed order, as a database may return them."""
     mixed = Random(1).sample(rows, len(rows))
     verdicts = [
@@ -88,7 +89,7 @@ def frame_of_rows(rows: list[Judged], datasets: list[DataSetKey], rules: dict[st
     return frame_of(["good", "bad"], datasets, rules, verdicts, sorted(members))
 
 
-DATASETS = [DataSetKey("dialogue", "dialogue", ""), DataSetKey("report", "report", "")]
+DATASETS = [DataSet("dialogue", "", "dialogue"), DataSet("report", "", "report")]
 PLACES = {"dialogue": {"dialogue"}, "report": {"report"}, "combined": {"dialogue", "report"}}
 RATE, SAMPLES, DOUBT = (
     next(rate for rate in MHB.rates if rate.name == name)
@@ -140,7 +141,7 @@ def test_differences_are_of_the_samples_that_both_models_answered(rate: Rate, se
             verdict = ("tp" if positive else "tn") if dice.random() < right else ("fn" if positive else "fp")
             verdict = "unparsed-factual" if dice.random() < 0.1 else verdict
             rows.append(Judged(model, sample, sample, "qa", "trap", sample, "must", "answered", verdict, ""))
-    totals = unit_totals(frame_of_rows(rows, [DataSetKey("qa", "qa", "")], {}), [rate])[rate.name]
+    totals = unit_totals(frame_of_rows(rows, [DataSet("qa", "", "qa")], {}), [rate])[rate.name]
     [comparison] = comparing.compare(totals, [("good", "bad")], minimum=10, role=Plan("f1", ()).role)
     answered = {
         model: {r.sample: r.verdict for r in rows if r.model == model and len(r.verdict) == 2}

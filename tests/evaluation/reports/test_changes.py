@@ -14,7 +14,6 @@ from evaluation.numbers.changes import (
     changes,
     samples_with_move,
 )
-from evaluation.numbers.frame import DataSetKey
 from evaluation.numbers.totals import UnitTotals, unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.statistics.comparisons import paired_difference
@@ -39,7 +38,7 @@ BY_HAND = {
     "n": {"free": "rrrrrrrrww", "one": "rrrrrrrrrr", "two": "rrrrrrrrw-"},
 }
 LETTERS = {"r": "right", "w": "wrong", "-": ""}
-DATASETS = [DataSetKey(data.name, data.task, data.variant) for data in PROTOCOL.datasets]
+DATASETS = PROTOCOL.datasets
 
 
 def totals(verdicts: dict[str, dict[str, str]] | None = None, rate: Rate = RATE) -> dict[str, UnitTotals]:
