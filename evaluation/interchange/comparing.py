@@ -191,15 +191,15 @@ def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
 
 def _shared_samples(first: Run, second: Run) -> tuple[dict[str, str], int]:
     """The samples in both releases, as key -> task, and how many of them differ in version."""
-    columns = ("key", "task", "version_id")
-    samples = [
-        {key: (task, version) for key, task, version in rows.values_list(*columns)}
-        for rows in (
-            ReleasedSample.objects.filter(release=run.release_id).order_by("position") for run in (first, second)
-        )
-    ]
-    shared = {key: task for key, (task, _version) in samples[0].items() if key in samples[1]}
-    return shared, sum(samples[0][key] != samples[1][key] for key in shared)
+    in_first, in_second = _samples(first), _samples(second)
+    shared = {key: task for key, (task, _version) in in_first.items() if key in in_second}
+    return shared, sum(in_first[key] != in_second[key] for key in shared)
+
+
+def _samples(run: Run) -> dict[str, tuple[str, int]]:
+    """Key of each sample of the release, in its order -> task and version."""
+    rows = ReleasedSample.objects.filter(release=run.release_id).order_by("position")
+    return {key: (task, version) for key, task, version in rows.values_list("key", "task", "version_id")}
 
 
 class _Side:
@@ -246,23 +246,22 @@ def _model_changes(
             for (key, dataset), unit in first.items()
             if dataset in indexes and key in shared and (key, dataset) in second
         ]
-        units = [np.array([unit[column] for unit in shared_units], dtype=np.int64) for column in (1, 2)]
-        clusters = totals[0].units.cluster[units[0]]
+        first_units = np.array([unit for _key, unit, _other in shared_units], dtype=np.int64)
+        second_units = np.array([unit for _key, _other, unit in shared_units], dtype=np.int64)
+        clusters = totals[0].units.cluster[first_units]
         for pair in pairs:
-            before, after = (totals[side].of(pair[side], units[side]) for side in (0, 1))
+            before, after = totals[0].of(pair[0], first_units), totals[1].of(pair[1], second_units)
             names = {"dataset": name, "first": pair[1], "second": pair[0]}
             difference = compare_pair(rate, after, before, clusters, names, minimum)
             in_both = before.in_scope & after.in_scope
             flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
             worse = sum(int(after.hits[index] > 0) for index in flipped)
             listed = [index for index in flipped if shared_units[index][0] not in hidden]
-            flips = [
-                Flip(
-                    shared_units[index][0],
-                    *((int(side.hits[index]), int(side.counted[index])) for side in (before, after)),
-                )
-                for index in listed[:MAX_FLIPS]
-            ]
+            flips = []
+            for index in listed[:MAX_FLIPS]:
+                of_first = int(before.hits[index]), int(before.counted[index])
+                of_second = int(after.hits[index]), int(after.counted[index])
+                flips.append(Flip(shared_units[index][0], of_first, of_second))
             fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
             rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))
     return rows

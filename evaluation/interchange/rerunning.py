@@ -55,13 +55,14 @@ def repeat_of(folder: Path, **budget: Any) -> Repeat:
         judge = None
         if about["judge"]:
             judge = endpoints_queries.endpoint(about["judge"])
+        same = {name: settings[name] for name in REPEATED}
         repeated = RunSettings(
             release=release,
-            endpoints=[endpoints_queries.endpoint(name) for name in names],
+            endpoints=list(map(endpoints_queries.endpoint, names)),
             judge=judge,
-            further_judges=[endpoints_queries.endpoint(name) for name in about["further_judges"]],
+            further_judges=list(map(endpoints_queries.endpoint, about["further_judges"])),
             panel=about["panel"] or Run.Panel.MAJORITY,
-            **{name: settings[name] for name in REPEATED},
+            **same,
             prompts=_prompts(release, settings),
             preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],

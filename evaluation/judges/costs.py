@@ -49,13 +49,14 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
         kappas: tuple[float, ...] = ()
         if newest is not None:
             validated, kappas = newest.run_id, _kappas(newest.run)
+        cost = sum((line.cost for line in lines), Decimal(0))
         costs.append(
             JudgingCost(
                 way=way,
                 calls=sum(line.calls for line in lines),
                 tokens_in=sum(line.tokens_in for line in lines),
                 tokens_out=sum(line.tokens_out for line in lines),
-                cost=sum((line.cost for line in lines), Decimal(0)),
+                cost=cost,
                 chosen=way == settings.judging,
                 validated=validated,
                 kappas=kappas,

@@ -109,7 +109,13 @@ def count(
     verdicts = counting.verdict_counts(counted, rows).get("", {})
     overall = counting.rate_rows(totals, verdicts, protocol, minimum)
     compared = _comparisons(totals, plan, options)
-    breakdowns = {view.name: _breakdown(counted, rates, view, labels, protocol, plan) for view in views}
+    facets, cells, score_facets, without = {}, {}, {}, {}
+    for view in views:
+        breakdown = _breakdown(counted, rates, view, labels, protocol, plan)
+        facets[view.name], cells[view.name] = breakdown.rows, breakdown.comparisons
+        without[view.name] = breakdown.without
+        if protocol.scores:
+            score_facets[view.name] = breakdown.scores
     covered = coverage(whole)
     complete = {of_model.endpoint for of_model in covered if of_model.complete}
     ranked = [row for row in overall if row.endpoint in complete and row.endpoint not in unranked]
@@ -118,11 +124,11 @@ def count(
         rates=rates,
         views=views,
         overall=tuple(overall),
-        facets={name: each.rows for name, each in breakdowns.items()},
-        without={name: each.without for name, each in breakdowns.items()},
+        facets=facets,
+        without=without,
         endings=tuple(counting.endings(counted, plan.outcomes)),
         comparisons=tuple(compared),
-        cells={name: each.comparisons for name, each in breakdowns.items()},
+        cells=cells,
         rankings=tuple(_rankings(rates, protocol, ranked, compared)),
         failed=_failed(whole),
         samples=(counted.rows["unit"].n_unique(), len(whole.units)),
@@ -131,7 +137,7 @@ def count(
         bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum)),
         held_out=tuple(held_out_gaps(totals.values(), minimum)),
         scores=score_rows(counted, rows, protocol.scores, {"": ""}, minimum),
-        score_facets={name: each.scores for name, each in breakdowns.items() if protocol.scores},
+        score_facets=score_facets,
         coverage=covered,
         cluster_unit=whole.cluster_unit,
         withdrawn=frame.withdrawn,

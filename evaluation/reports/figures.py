@@ -159,6 +159,8 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     position = report.rates.index(shown_rate)
     lines = _table(report, report.overall, "", link)
     table = _sorted(lines, position, sort)
+    sections = [_section(report, rate, view, link) for view in report.views if report.facets[view.name]]
+    endings = [(ending, _link_of(ending, link)) for ending in report.numbers.endings]
     return ReportFigures(
         rate=shown_rate,
         bars=_bars(report, [row[position] for row in lines]),
@@ -167,8 +169,8 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
         differences=_of_rate(report.contrasts, shown_rate),
         comparisons=_of_rate(report.numbers.comparisons, shown_rate),
         ranks=_of_rate(report.numbers.rankings, shown_rate),
-        endings=tuple((ending, _link_of(ending, link)) for ending in report.numbers.endings),
-        sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
+        endings=tuple(endings),
+        sections=tuple(sections),
         scores=score_figures(report),
         held_out=tuple(held_out_cells(report, shown_rate)),
     )

@@ -224,10 +224,9 @@ def warm_votes(run: Run) -> dict[int, bool]:
 
 
 def _responses(run: Run) -> pl.DataFrame:
-    tested = dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     columns = {
         "id": "response",
-        "endpoint_id": "endpoint",
+        "endpoint__name": "model",
         "variant": "variant",
         "repeat": "repeat",
         "sample_id": "sample",
@@ -237,10 +236,7 @@ def _responses(run: Run) -> pl.DataFrame:
     # Those of a model that was left out, and which it had not given, were never asked.
     asked = Response.objects.filter(run=run).exclude(status=Work.Status.DROPPED)
     responses = read_table(asked, columns)
-    return responses.with_columns(
-        pl.col("endpoint").replace_strict(tested, return_dtype=pl.Enum(list(tested.values()))).alias("model"),
-        (pl.col("status") == Work.Status.FAILED).alias("failed"),
-    ).drop("endpoint", "status")
+    return responses.with_columns((pl.col("status") == Work.Status.FAILED).alias("failed")).drop("status")
 
 
 def _voids(run: Run, as_of: datetime | None) -> pl.DataFrame:

@@ -153,6 +153,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     batches = []
     if in_batches:
         batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1])
+    weights = [pair for rate in report.rates if rate.weights for pair in rate.weights.of.items()]
+    datasets = [_(label) for name, label in report.datasets if name != COMBINED]
     context = {
         **job_context(RUNS, watched_run, request),
         "run": watched_run,
@@ -168,13 +170,13 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "plan": _plan(report),
         "problem": problem,
         "options": options,
-        "weights": [pair for rate in report.rates if rate.weights for pair in rate.weights.of.items()],
+        "weights": weights,
         "option_values": option_values,
         "options_query": urlencode(option_values),
         "benchmark": _(report.protocol.label),
         "example_requests": trials.example_questions(watched_run),
         "intervals": {rate.interval for rate in report.rates},
-        "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
+        "datasets": datasets,
         "figures_at": reverse("evaluation:run", args=[watched_run.pk]) + "figures/",
         "figures_query": query,
         "sort": sort,

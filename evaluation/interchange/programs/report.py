@@ -43,6 +43,8 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
     oddities = []
     for (endpoint, ending), n in sorted(rows.oddities.items()):
         oddities.append({"endpoint": endpoint, "ending": ending, "responses": n})
+    by_error = {error: n for error, n in sorted(rows.judged.items()) if error}
+    cost = sum((Decimal(row["cost"]) for row in lines(folder / "calls.jsonl")), Decimal(0))
     return {
         **{name: run[name] for name in STATED},
         **{name: run["settings"][name] for name in SETTINGS},
@@ -60,11 +62,8 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
         "selection": run["selection"],
         "validation": checked,
         "oddities": oddities,
-        "unread": {
-            "asked": rows.judged.total(),
-            "by_error": {error: n for error, n in sorted(rows.judged.items()) if error},
-        },
-        "cost": str(sum((Decimal(row["cost"]) for row in lines(folder / "calls.jsonl")), Decimal(0))),
+        "unread": {"asked": rows.judged.total(), "by_error": by_error},
+        "cost": str(cost),
     }
 
 

@@ -69,9 +69,11 @@ def other_program(folder: Path, root: Path) -> str:
     named: dict[str, str] = {}
     if path.is_file():
         named = files.document(path).get("check") or {}
-    if named.get("sha256") in (None, modules.digest(root)):
+    own, theirs = modules.digest(root), named.get("sha256")
+    if theirs in (None, own):
         return ""
-    return f"These numbers belong to {named.get('name')} {named.get('version')}; this is {modules.VERSION}."
+    theirs = f"{named.get('name')} {named.get('version')} ({theirs:.12}…)"
+    return f"These numbers belong to {theirs}; this is {modules.VERSION} ({own:.12}…)."
 
 
 def title(run: Mapping[str, Any]) -> str:
@@ -89,6 +91,8 @@ def check(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError("there is no run.json")
     try:
         if (written := files.document(folder / "run.json")["format"]) != FORMAT:
+            if not (folder / "verify_run.py").is_file():
+                faults.append(f"run.json: format {written}, and no verify_run.py that counts it again")
             skipped = {f"bundle of format {written}, which its own verify_run.py counts again": 1}
             return {"faults": faults, "checked": 0, "not_recomputed": skipped}
         rows, counted = recount(folder)
@@ -130,6 +134,8 @@ def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
         output.append(other)
     if faults:
         output.append(f"{len(faults)} faults")
+    elif not result["checked"]:
+        output.append("No file is altered; no number was counted again.")
     else:
         output.append(f"Nothing is altered; {result['checked']} numbers agree.")
     sys.stdout.write("\n".join(output) + "\n")

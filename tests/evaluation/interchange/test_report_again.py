@@ -262,10 +262,18 @@ def test_a_bundle_names_no_physician(folder: Path) -> None:
     assert {row["role"] for row in rows} == {"primary", "secondary", "adjudicator-1"}
 
 
-def test_a_bundle_of_another_version_brings_its_own_program(folder: Path) -> None:
+def test_a_bundle_of_another_version_brings_its_own_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**settings, "format": 2}))
     update_checksums(folder)
+    without = verify_run.check(folder)["faults"]
+    assert without == ["run.json: format 2, and no verify_run.py that counts it again"]
+    (folder / "verify_run.py").write_text("")
+    update_checksums(folder)
     result = verify_run.check(folder)
     assert (result["faults"], result["checked"]) == ([], 0)
+    assert verify_run.main([str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "no number was counted again" in printed
+    assert "agree" not in printed
     assert [*result["not_recomputed"]] == ["bundle of format 2, which its own verify_run.py counts again"]
