@@ -269,6 +269,8 @@ def test_a_bundle_of_another_version_brings_its_own_program(folder: Path, capsys
     without = verify_run.check(folder)["faults"]
     assert without == ["run.json: format 2, and no verify_run.py that counts it again"]
     (folder / "verify_run.py").write_text("")
+    with (folder / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  verify_run.py\n")
     update_checksums(folder)
     result = verify_run.check(folder)
     assert (result["faults"], result["checked"]) == ([], 0)
