@@ -99,7 +99,10 @@ def _outcomes_of(requests: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]
     except Exception as error:  # run them one by one to find the faulty one
         if len(requests) == 1 or isinstance(error, (OperationalError, InterfaceError)):
             return [Failure(error) for _ in requests]
-    return [outcome for request in requests for outcome in _outcomes_of([request])]
+    outcomes = []
+    for request in requests:
+        outcomes += _outcomes_of([request])
+    return outcomes
 
 
 @transaction.atomic
@@ -107,9 +110,11 @@ def _in_one_transaction(requests: Sequence[tuple[Callable[[list[Any]], list[Any]
     outcomes: list[Any] = [None] * len(requests)
     # The ledger first: all transactions then lock jobs and days before whatever the services lock,
     # so that none deadlocks.
-    for work in sorted(dict.fromkeys(work for work, _item in requests), key=lambda work: work is run_each):
+    works = dict.fromkeys(work for work, _item in requests)
+    for work in sorted(works, key=lambda work: work is run_each):
         places = [place for place, (other, _item) in enumerate(requests) if other == work]
-        for place, outcome in zip(places, work([requests[place][1] for place in places]), strict=True):
+        done = work([requests[place][1] for place in places])
+        for place, outcome in zip(places, done, strict=True):
             outcomes[place] = outcome
     return outcomes
 

@@ -86,11 +86,15 @@ class LaneEndpoint:
         admission = self.admission
         answered, self._answered = admission.answered - self._answered, admission.answered
         opened, self._opened = admission.opened - self._opened, admission.opened
-        wanted = admission.in_flight + admission.waiting
+        wanted, share, supported = admission.in_flight + admission.waiting, 0, None
+        if wants_more and not admission.is_away:
+            wanted = max(wanted, self.endpoint.concurrency)
+        if self._is_known and admission.ceiling:
+            share, supported = admission.ceiling, admission.supported
         return LaneReport(
-            wanted=max(wanted, self.endpoint.concurrency) if wants_more and not admission.is_away else wanted,
+            wanted=wanted,
             in_flight=admission.in_flight,
-            share=admission.ceiling if self._is_known else 0,
+            share=share,
             blocked_for=admission.blocked_for,
             error=admission.error,
             detail=admission.detail,
@@ -98,7 +102,7 @@ class LaneEndpoint:
             opened=opened > 0,
             answered=answered > 0 and not admission.openings,
             down=admission.down and not self._known_down,
-            supported=admission.supported if admission.ceiling and self._is_known else None,
+            supported=supported,
         )
 
     def follow(self, order: LaneOrders, report: LaneReport) -> None:
@@ -106,8 +110,8 @@ class LaneEndpoint:
         admission, state = self.admission, order.state
         if not self._is_known:  # start from what other lanes found out
             self._is_known, admission.supported = True, state.supported
-        rates = [None if rate is None else rate * order.part for rate in (state.endpoint.rpm, state.endpoint.tpm)]
-        admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
+        rpm, tpm = _part_of(state.endpoint.rpm, order.part), _part_of(state.endpoint.tpm, order.part)
+        admission.set_share(order.hold, rpm=rpm, tpm=tpm)
         # Otherwise something happened meanwhile, and the order is outdated.
         unchanged = admission.openings == report.openings
         if state.down_since:
@@ -119,6 +123,12 @@ class LaneEndpoint:
             admission.block(order.blocked_for, state.error)
         if unchanged:
             admission.openings = state.openings
+
+
+def _part_of(rate: float | None, part: float) -> float | None:
+    if rate is None:
+        return None
+    return rate * part
 
 
 def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
@@ -133,14 +143,12 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
         lanes = list(Lane.objects.filter(until__gt=now).select_related("job").order_by("pk"))
         if lane.pk not in {other.pk for other in lanes}:
             return None
-        orders = {
-            state.endpoint_id: _reconcile(state, reports[state.endpoint_id], lane, lanes, now) for state in states
-        }
-        holds = {}
-        for pk, order in orders.items():
-            report = reports[pk]
+        orders, holds = {}, {}
+        for state in states:
+            report = reports[state.endpoint_id]
+            order = orders[state.endpoint_id] = _reconcile(state, report, lane, lanes, now)
             held = max(order.hold, report.share, report.in_flight)
-            holds[str(pk)] = [report.wanted, held, report.in_flight]
+            holds[str(state.endpoint_id)] = [report.wanted, held, report.in_flight]
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
     if is_running(job.pk):
         return orders
@@ -149,8 +157,7 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
 
 def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
     """Merge a lane's report into the shared state of an endpoint; returns the lane's orders."""
-    columns = ("blocked_until", "error", "detail", "openings", "down_since")
-    before = [getattr(state, name) for name in columns], round(state.supported, 1)
+    before = _stored_values(state)
     until = now + timedelta(seconds=report.blocked_for)
     # A block that the lane got from here comes back slightly later by the clock; that is not news.
     if report.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
@@ -165,21 +172,37 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
         state.down_since, state.error, state.detail = now, report.error, report.detail
     if report.answered and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
         state.blocked_until, state.error, state.detail = None, "", ""
-    if before != ([getattr(state, name) for name in columns], round(state.supported, 1)):
+    if before != _stored_values(state):
         state.save()
 
     name, endpoint = str(state.endpoint_id), state.endpoint
-    wishes = [report.wanted if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
-    jobs, place = [other.job_id for other in lanes], [other.pk for other in lanes].index(lane.pk)
+    wishes, held = [], 0  # `held`: by the other lanes
+    for other in lanes:
+        wish, other_held = other.holds.get(name, (0, 0))[:2]
+        if other.pk == lane.pk:
+            wish = report.wanted
+        else:
+            held += other_held
+        wishes.append(wish)
+    jobs = [other.job_id for other in lanes]
+    place = [other.pk for other in lanes].index(lane.pk)
     shares = shares_by_rank(endpoint.concurrency, wishes, [other.job.rank for other in lanes], jobs)
     using = Counter(job for job, share in zip(jobs, shares, strict=True) if share > 0)
-    held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
+    blocked_for = 0.0
+    if state.blocked_until:
+        blocked_for = max(0.0, (state.blocked_until - now).total_seconds())
     return LaneOrders(
         state,
         hold=max(0, min(shares[place], endpoint.concurrency - held)),
         part=1 / (max(1, len(using)) * max(1, using[lane.job_id])),
-        blocked_for=max(0.0, (state.blocked_until - now).total_seconds()) if state.blocked_until else 0.0,
+        blocked_for=blocked_for,
     )
+
+
+def _stored_values(state: EndpointState) -> list[object]:
+    """What is worth writing if it has changed."""
+    supported = round(state.supported, 1)
+    return [state.blocked_until, state.error, state.detail, state.openings, state.down_since, supported]
 
 
 def shares_by_rank(total: int, wishes: list[int], ranks: list[int], jobs: list[int]) -> list[int]:
@@ -189,13 +212,17 @@ def shares_by_rank(total: int, wishes: list[int], ranks: list[int], jobs: list[i
     """
     shares = [0] * len(wishes)
     for rank in sorted(set(ranks)):
-        lanes_of: dict[int, list[int]] = {}
+        lanes_of: dict[int, list[int]] = {}  # by job
         for index, job in enumerate(jobs):
             if ranks[index] == rank:
                 lanes_of.setdefault(job, []).append(index)
-        wishes_of = [sum(wishes[index] for index in lanes) for lanes in lanes_of.values()]
-        for lanes, part in zip(lanes_of.values(), fair_shares(total - sum(shares), wishes_of), strict=True):
-            for index, share in zip(lanes, fair_shares(part, [wishes[index] for index in lanes]), strict=True):
+        wishes_by_job = []
+        for lanes in lanes_of.values():
+            wishes_by_job.append(sum(wishes[index] for index in lanes))
+        parts = fair_shares(total - sum(shares), wishes_by_job)
+        for lanes, part in zip(lanes_of.values(), parts, strict=True):
+            lane_shares = fair_shares(part, [wishes[index] for index in lanes])
+            for index, share in zip(lanes, lane_shares, strict=True):
                 shares[index] = share
     return shares
 

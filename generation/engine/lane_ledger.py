@@ -83,7 +83,8 @@ class LaneLedger:
         granted = ledger.reserve(self._job, len(requests), lane=self._lane, now=timezone.now())
         if granted is None:
             return [LaneOver() for _ in requests]
-        return [None if place < granted else BudgetSpent() for place in range(len(requests))]
+        refused = len(requests) - granted
+        return [None] * granted + [BudgetSpent() for _ in range(refused)]
 
     def _write(self, lines: list[ledger.LedgerLine]) -> list[Call]:
         ids = {line.attempt.id for line in lines}

@@ -81,7 +81,8 @@ def write(job: Job | None, lines: Sequence[LedgerLine], *, lane: int | None = No
         calls.append(call)
     new = _insert(calls, again)
     if new:
-        _count(job, [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new], lane)
+        counted = [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new]
+        _count(job, counted, lane)
     return calls
 
 
@@ -155,9 +156,10 @@ def _increments(calls: Sequence[Call]) -> dict[str, Any]:
         "hits": len(calls) - len(attempts),
         "failed": sum(bool(call.error) for call in attempts),
         "estimated": sum(call.estimated for call in attempts),
-        **{name: sum(getattr(call, name) for call in attempts) for name in TOKEN_COLUMNS},
         "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
     }
+    for name in TOKEN_COLUMNS:
+        increments[name] = sum(getattr(call, name) for call in attempts)
     return {name: F(name) + value for name, value in increments.items() if value}
 
 
@@ -167,7 +169,8 @@ def count_without_job(lines: Sequence[LedgerLine]) -> None:
 
 
 def _count_errors(job: int, attempts: Sequence[Call]) -> None:
-    for error, n in sorted(Counter(call.error for call in attempts if call.error).items()):
+    counts = Counter(call.error for call in attempts if call.error)
+    for error, n in sorted(counts.items()):
         known = JobError.objects.filter(job=job, error=error)
         if not known.update(calls=F("calls") + n):
             JobError.objects.bulk_create([JobError(job_id=job, error=error)], ignore_conflicts=True)
@@ -186,17 +189,20 @@ def _count_days(calls: Sequence[Call]) -> None:
 
 
 def _call(job: Job | None, line: LedgerLine) -> Call:
-    attempt, reply = line.attempt, line.attempt.reply
+    attempt, reply = line.attempt, line.attempt.reply or Reply("")
     usage = usage_of(attempt)
+    job_id = None
+    if job is not None:
+        job_id = job.pk
     return Call(
-        job_id=job.pk if job else None,
+        job_id=job_id,
         subject=line.subject,
         endpoint=line.endpoint,
-        model=(reply.model if reply and reply.model else attempt.settings.model),
+        model=reply.model or attempt.settings.model,
         prompt=attempt.request.prompt,
-        text=reply.text if reply else "",
-        reasoning=reply.reasoning if reply else "",
-        finish_reason=reply.finish_reason[:40] if reply else "",
+        text=reply.text,
+        reasoning=reply.reasoning,
+        finish_reason=reply.finish_reason[:40],
         **asdict(usage),
         cost=usage.cost(attempt.settings),
         seconds=attempt.seconds,
@@ -204,8 +210,8 @@ def _call(job: Job | None, line: LedgerLine) -> Call:
         error=attempt.error,
         detail=attempt.detail,
         http_status=attempt.http_status,
-        simulated=bool(reply and reply.simulated),
-        fingerprint=reply.fingerprint[:200] if reply else "",
+        simulated=reply.simulated,
+        fingerprint=reply.fingerprint[:200],
         identity=attempt.identity,
         hit_of_id=attempt.hit_of,
         repeated=line.repeated and attempt.hit_of is None,
@@ -235,8 +241,12 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     if fresh.budget_money is not None or fresh.budget_calls is not None:
         lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), next_at=Min("batch__next_at"))
         live_lanes = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "in_flight", "until")
-        others = [(calls, until) for pk, calls, until in live_lanes if pk != lane and calls]
-        own_calls = next((calls for pk, calls, _until in live_lanes if pk == lane), 0)
+        own_calls, others = 0, []
+        for pk, calls, until in live_lanes:
+            if pk == lane:
+                own_calls = calls
+            elif calls:
+                others.append((calls, until))
         set_aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(calls for calls, _until in others)
         if fresh.budget_money is not None and fresh.cost + set_aside >= fresh.budget_money:
             granted = 0
@@ -246,7 +256,9 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
             fresh.budget_calls is not None and fresh.calls + own_calls + granted >= fresh.budget_calls
         )
         if granted < count and not spent:
-            news_at = [until for _calls, until in others] + [lines["next_at"]] * bool(lines["n"])
+            news_at = [until for _calls, until in others]
+            if lines["n"]:
+                news_at.append(lines["next_at"])
             Job.objects.filter(pk=job.pk).update(rests_until=max(min(news_at), now + MIN_REST))
     held = Lane.objects.filter(pk=lane, until__gt=now)
     if held.update(in_flight=F("in_flight") + granted):
@@ -261,7 +273,9 @@ def outstanding(job: Job) -> QuerySet[ProviderLine]:
 
 def store_images(bodies: Iterable[Mapping[str, Any]]) -> None:
     """Store the images in request bodies that are about to be written, each once."""
-    urls = {part["url"] for sent in bodies for part in image_parts(sent) if not part["url"].startswith(DIGEST_PREFIX)}
+    urls: set[str] = set()
+    for sent in bodies:
+        urls.update(part["url"] for part in image_parts(sent) if not part["url"].startswith(DIGEST_PREFIX))
     images = []
     for url in urls:
         media_type, data = decode_data_url(url)
@@ -295,9 +309,13 @@ def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def stored_image_bytes(sent: Mapping[str, Any]) -> int:
     """The bytes of the stored images that a request body refers to by digest."""
-    urls = [part["url"] for part in image_parts(sent)]
-    counts = Counter(url.removeprefix(DIGEST_PREFIX) for url in urls if url.startswith(DIGEST_PREFIX))
-    sizes = StoredImage.objects.filter(sha256__in=counts).values_list("sha256", "size") if counts else ()
+    counts: Counter[str] = Counter()
+    for part in image_parts(sent):
+        if part["url"].startswith(DIGEST_PREFIX):
+            counts[part["url"].removeprefix(DIGEST_PREFIX)] += 1
+    if not counts:
+        return 0
+    sizes = StoredImage.objects.filter(sha256__in=counts).values_list("sha256", "size")
     return sum(counts[sha256] * size for sha256, size in sizes)
 
 
@@ -308,11 +326,10 @@ def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     are there if a worker was lost between reply and result.
     """
     pairs = list(keys)
-    lines = Call.objects.filter(
-        identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="", job__isnull=False
-    )
+    identities = {identity for identity, _subject in pairs}
+    lines = Call.objects.filter(identity__in=identities, hit_of__isnull=True, error="", job__isnull=False)
     if job.fresh:
-        lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
+        lines = lines.filter(job=job.pk, subject__in={subject for _identity, subject in pairs})
     replies: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
     for line in lines.defer("request").order_by("-pk"):
         for (identity, subject), paid in replies.items():
@@ -355,6 +372,6 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
 
 
 def _reply_of(line: Call) -> Reply:
-    usage = Usage(**{each.name: getattr(line, each.name) for each in fields(Usage)})
+    usage = Usage(**{field.name: getattr(line, field.name) for field in fields(Usage)})
     words = line.text, line.reasoning, line.finish_reason, line.model
     return Reply(*words, line.simulated, usage, fingerprint=line.fingerprint)

@@ -60,7 +60,10 @@ class PrefixGroups:
             self._warm_until = {name: until for name, until in self._warm_until.items() if until > self._clock()}
 
     def _warmer(self, path: Sequence[str]) -> asyncio.Future[None] | None:
-        return next((self._warming[name] for name in path if name in self._warming and not self._is_warm(name)), None)
+        for name in path:
+            if name in self._warming and not self._is_warm(name):
+                return self._warming[name]
+        return None
 
     def _is_warm(self, name: str) -> bool:
         return self._warm_until.get(name, 0.0) > self._clock()

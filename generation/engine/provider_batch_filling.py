@@ -57,7 +57,8 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
         return False
     settings, batch_settings = endpoint.settings, endpoint.batch_settings
     names = [identity(settings, item.request) for item in requests]
-    known = ledger.paid_replies(job, [(name, item.row.subject) for item, name in zip(requests, names, strict=True)])
+    subjects = [item.row.subject for item in requests]
+    known = ledger.paid_replies(job, zip(names, subjects, strict=True))
     if job.fresh:
         elsewhere = {}
     else:
@@ -83,7 +84,10 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
             own_rows.append(item.row)
         else:
             prompt = item.request.prompt
-            sent = build_body(settings, item.request, format_for(prompt) if item.request.schema else Format.JSON_SCHEMA)
+            output_format = Format.JSON_SCHEMA
+            if item.request.schema:
+                output_format = format_for(prompt)
+            sent = build_body(settings, item.request, output_format)
             cost = _estimate(settings, item.request, mean_reply_to(prompt)).cost(batch_settings)
             size += len(json.dumps(sent)) + ledger.stored_image_bytes(sent) * 4 // 3  # in base64
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
@@ -163,7 +167,9 @@ def _room(job: Job) -> tuple[int | None, Decimal | None]:
     """
     in_flight = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).aggregate(n=Sum("in_flight"))["n"] or 0
     waiting = ledger.outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"))
-    return (
-        None if job.budget_calls is None else max(0, job.budget_calls - job.calls - in_flight - waiting["n"]),
-        None if job.budget_money is None else job.budget_money - job.cost - (waiting["cost"] or 0),
-    )
+    calls_left, money_left = None, None
+    if job.budget_calls is not None:
+        calls_left = max(0, job.budget_calls - job.calls - in_flight - waiting["n"])
+    if job.budget_money is not None:
+        money_left = job.budget_money - job.cost - (waiting["cost"] or 0)
+    return calls_left, money_left

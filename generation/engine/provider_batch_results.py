@@ -120,14 +120,12 @@ def _attempt(
     line: ProviderLine, endpoint: Endpoint, result: LineResult, started_at: datetime, seconds: float
 ) -> Attempt:
     outcome = result.outcome
-    error = None
-    if isinstance(outcome, LLMError):
-        error = outcome
-    reply = None
+    reply, kind, detail = None, "", ""
     if isinstance(outcome, Reply):
         reply = outcome
-    if error is not None:
-        reply = error.reply  # of an answer that was paid for and cannot be used
+    if isinstance(outcome, LLMError):
+        kind, detail = outcome.kind, outcome.detail
+        reply = outcome.reply  # of an answer that was paid for and cannot be used
     return Attempt(
         endpoint.batch_settings,
         Request((), prompt=line.prompt),
@@ -136,8 +134,8 @@ def _attempt(
         started_at,
         seconds,
         reply=reply,
-        error=error.kind if error else "",
-        detail=error.detail if error else "",
+        error=kind,
+        detail=detail,
         http_status=result.http_status,
         identity=line.identity,
         id=line.custom_id,

@@ -213,13 +213,14 @@ async def _submit(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Provide
         await sync_to_async(with_database_retries)(partial(note_progress, batch, **progress))
         remote = await client.create(file, str(batch.mark))
     # The ledger counts days by the time at which the endpoint created it, if that is plausible.
-    now, created = timezone.now(), remote.created_at
-    is_plausible = created and (batch.asked_at or now) - ONE_DAY < created < now + ONE_DAY
+    now, submitted_at = timezone.now(), remote.created_at
+    if not submitted_at or not (batch.asked_at or now) - ONE_DAY < submitted_at < now + ONE_DAY:
+        submitted_at = now
     submitted = {
         "state": State.SUBMITTED,
         "batch": remote.id,
         "remote_status": remote.status,
-        "submitted_at": created if is_plausible else now,
+        "submitted_at": submitted_at,
         "expires_at": remote.expires_at,
     }
     await sync_to_async(with_database_retries)(partial(note_progress, batch, **submitted))
@@ -260,20 +261,20 @@ def _close(job: Job, batch: ProviderBatch, remote: ProviderState, unread: int) -
     """
     counts = line_counts(batch)
     refused = remote.status == "failed" and counts["missing"] == batch.lines_count
-    details, error = [remote.detail], ""
+    details, error, state = [remote.detail], "", State.COLLECTED
     if unread:
         details.append(f"{unread} lines of its results could not be read.")
         error = BrokenReply.__name__
     if refused:
-        error = BatchRefused.__name__
+        error, state = BatchRefused.__name__, State.DROPPED
     finish(
         batch,
         Status.DONE,
-        state=State.DROPPED if refused else State.COLLECTED,
+        state=state,
         remote_status=remote.status,
         ended_at=remote.ended_at or timezone.now(),
         error=error,
-        detail=" ".join(part for part in details if part),
+        detail=" ".join(filter(None, details)),
         **counts,
     )
     life_cycle.rest(job.pk, None)

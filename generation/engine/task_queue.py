@@ -137,7 +137,9 @@ def requeue(row: Work, *, tried: bool = False) -> bool:
 
     `tried`: one of its own calls had failed, so that this counts as a try.
     """
-    return finish(row, Work.Status.QUEUED, **({} if tried else {"tries": F("tries") - 1}))
+    if tried:
+        return finish(row, Work.Status.QUEUED)
+    return finish(row, Work.Status.QUEUED, tries=F("tries") - 1)
 
 
 def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:

@@ -84,10 +84,14 @@ def computing_for(subject: Work | Job | None) -> Iterator[None]:
         yield
         return
     serial, thread, seconds = next(_serials), threading.get_native_id(), subject.seconds_allowed
-    token, tries = (subject.token, subject.tries) if isinstance(subject, Work) else (None, 0)
+    token, tries = b"", 0
+    if isinstance(subject, Work):
+        tries = subject.tries
+        if subject.token:
+            token = subject.token.bytes
     label = subject._meta.label_lower.encode()
     # The serial last: until it is there, the slot counts as free.
-    _SLOT.pack_into(_memory, offset, 0, thread, seconds, subject.pk, tries, token.bytes if token else b"", label)
+    _SLOT.pack_into(_memory, offset, 0, thread, seconds, subject.pk, tries, token, label)
     struct.pack_into("<Q", _memory, offset, serial)
     try:
         yield

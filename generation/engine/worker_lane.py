@@ -35,6 +35,7 @@ from generation.llm.errors import (
     EndpointDown,
     KeyMissing,
     LaneOver,
+    LLMError,
     NotAllowed,
     PausedTooLong,
     Postponed,
@@ -107,9 +108,9 @@ class RunningLane:
             open_image=open_image,
         )
         self._lane = lane
-        self._endpoints = {
-            endpoint.pk: LaneEndpoint(endpoint, self.gateway.admission(endpoint.settings)) for endpoint in endpoints
-        }
+        self._endpoints = {}
+        for endpoint in endpoints:
+            self._endpoints[endpoint.pk] = LaneEndpoint(endpoint, self.gateway.admission(endpoint.settings))
         self._group = GroupCommit()
         self._ledger = LaneLedger(job, lane.pk, self._group)
         self._in_flight: dict[asyncio.Task[None], Work] = {}
@@ -185,9 +186,10 @@ class RunningLane:
 
     async def _renew_leases(self) -> None:
         """Renew the leases of the rows in flight, three times within their length."""
-        third = lease().total_seconds() / 3
-        renewed = await sync_to_async(_renew)(list(self._in_flight.values()))
-        self._renew_at = self._now() + (third if renewed else min(PULSE, third))
+        delay = third = lease().total_seconds() / 3
+        if not await sync_to_async(_renew)(list(self._in_flight.values())):
+            delay = min(PULSE, third)
+        self._renew_at = self._now() + delay
 
     def _wanted(self) -> int:
         """How many rows to take now.
@@ -356,12 +358,16 @@ class RunningLane:
 
     def away(self) -> dict[str, timedelta | None]:
         """The endpoints that ended this lane, with the time for which each is away; None: down."""
-        admissions = {each.endpoint.name: each.admission for each in self._endpoints.values() if self.is_taking}
-        return {
-            name: None if admission.down else timedelta(seconds=admission.blocked_for)
-            for name, admission in admissions.items()
-            if admission.is_away
-        }
+        away: dict[str, timedelta | None] = {}
+        if not self.is_taking:
+            return away
+        for lane_endpoint in self._endpoints.values():
+            admission, name = lane_endpoint.admission, lane_endpoint.endpoint.name
+            if admission.down:
+                away[name] = None
+            elif admission.is_away:
+                away[name] = timedelta(seconds=admission.blocked_for)
+        return away
 
 
 def _renew(rows: list[Work]) -> bool:
@@ -419,8 +425,12 @@ def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
         return
     states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
     states = states.select_related("endpoint").order_by("endpoint__name")
-    causes = {state.error for state in states}
     details = [f"{state.endpoint.name}: {in_words(state.error, state.detail)}" for state in states]
-    because = next((kind.__name__ for kind in (KeyMissing, NotAllowed) if causes == {kind.__name__}), "")
-    because, detail = because or EndpointDown.__name__, str(EndpointDown("; ".join(details or away)))
-    with_database_retries(life_cycle.pause_unless_over, job.pk, because, detail)
+    causes = {state.error for state in states}
+    cause: type[LLMError] = EndpointDown
+    if causes == {KeyMissing.__name__}:
+        cause = KeyMissing
+    elif causes == {NotAllowed.__name__}:
+        cause = NotAllowed
+    detail = str(EndpointDown("; ".join(details or away)))
+    with_database_retries(life_cycle.pause_unless_over, job.pk, cause.__name__, detail)

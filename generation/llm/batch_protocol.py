@@ -167,9 +167,13 @@ class BatchClient:
                 left = max(0.001, left - (time.monotonic() - started))
                 for line in lines.feed(piece):
                     number += 1
-                    yield None if line is None or number > max_lines else self._parse_line(line)
                     if number > max_lines:
+                        yield None
                         return
+                    if line is None:
+                        yield None
+                    else:
+                        yield self._parse_line(line)
                 if not piece:
                     return
         finally:
@@ -212,12 +216,13 @@ class BatchClient:
             return LineResult(name, BrokenReply(f"This result cannot be read ({type(failure).__name__})."))
 
     def _parse_result(self, name: str, error: object, response: object) -> LineResult:
-        said = []
+        values = []
         if isinstance(error, dict):
-            said = [value for value in error.values() if value]
-        if said or (error and isinstance(error, str)):
-            was_sent = not any(value in UNSENT_CODES for value in said if isinstance(value, str))
-            return LineResult(name, read_error(error, self._client.key) if was_sent else None)
+            values = [value for value in error.values() if value]
+        if values or (error and isinstance(error, str)):
+            if any(isinstance(value, str) and value in UNSENT_CODES for value in values):
+                return LineResult(name, None)
+            return LineResult(name, read_error(error, self._client.key))
         match response:
             case {"status_code": int(status), "body": body}:
                 if type(status) is not int or not 100 <= status <= 599:
@@ -278,7 +283,9 @@ class _Lines:
 
     def feed(self, piece: bytes) -> Iterator[str | None]:
         """Yield the lines that end in this piece; an empty piece is the last."""
-        *ended, rest = piece.split(b"\n") if piece else (b"", b"")
+        *ended, rest = piece.split(b"\n")
+        if not piece:
+            ended = [b""]
         for end in ended:
             self._add(end)
             yield from self._end()
@@ -321,15 +328,21 @@ def _parse_state(batch: Mapping[str, Any], api_key: str) -> ProviderState:
     messages = []
     if isinstance(listed, list):
         messages = [error.get("message") for error in listed[:5] if isinstance(error, dict)]
-    ends = [_parse_time(batch.get(f"{end}_at")) for end in ("completed", "expired", "cancelled", "failed")]
-    files = [batch.get(f"{kind}_file_id") for kind in ("output", "error")]
+    ended_at = None
+    for end in ("completed", "expired", "cancelled", "failed"):
+        ended_at = ended_at or _parse_time(batch.get(f"{end}_at"))
+    files = []
+    for kind in ("output", "error"):
+        file = _text(batch.get(f"{kind}_file_id"))
+        if file and _is_id(file) and file not in files:
+            files.append(file)
     return ProviderState(
         id=_id_of(batch),
         status=clean(_text(batch.get("status")), api_key)[:40].lower(),
         created_at=_parse_time(batch.get("created_at")),
-        ended_at=next((at for at in ends if at is not None), None),
+        ended_at=ended_at,
         expires_at=_parse_time(batch.get("expires_at")),
-        files=tuple(file for file in dict.fromkeys(filter(None, map(_text, files))) if _is_id(file)),
+        files=tuple(files),
         detail=clean("; ".join(filter(None, map(_text, messages))), api_key),
     )
 

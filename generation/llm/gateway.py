@@ -94,9 +94,11 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 def answered(reply: Reply) -> Reply:
     """The reply, if its ending counts as one. Raises UnknownEnding or ContentFiltered."""
-    if reply.ending in (Ending.UNKNOWN, Ending.FILTERED):
-        kind = UnknownEnding if reply.ending == Ending.UNKNOWN else ContentFiltered
-        raise kind(f"The endpoint says: {reply.finish_reason or NO_ENDING}.", reply=reply)
+    ending = f"The endpoint says: {reply.finish_reason or NO_ENDING}."
+    if reply.ending == Ending.UNKNOWN:
+        raise UnknownEnding(ending, reply=reply)
+    if reply.ending == Ending.FILTERED:
+        raise ContentFiltered(ending, reply=reply)
     return reply
 
 
@@ -267,7 +269,9 @@ class Gateway:
         failures_before = failures = min(await ledger.failures(name), self.attempts - 1)
         while True:
             number += 1
-            learnt = self._formats.get(endpoint, Format.JSON_SCHEMA) if pinned is None else pinned
+            learnt = pinned
+            if learnt is None:
+                learnt = self._formats.get(endpoint, Format.JSON_SCHEMA)
             output_format = max(learnt, lowered)
             sent = build_body(self._limits.applied(settings), request, output_format, room=room)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
@@ -278,9 +282,11 @@ class Gateway:
                     if remember:  # without that format it succeeds, so the format was at fault
                         self._formats[endpoint] = max(output_format, self._formats.get(endpoint, output_format))
                     return outcome
-                if not lowered_limit and (left := self._limits.learn(outcome, draft)) is not None:
-                    room, lowered_limit = left, True
-                    continue
+                if not lowered_limit:
+                    left = self._limits.learn(outcome, draft)
+                    if left is not None:
+                        room, lowered_limit = left, True
+                        continue
                 if may_be_the_format(outcome, sent, settings):
                     lowered, remember = Format(output_format + 1), True
                     continue
@@ -414,9 +420,9 @@ class Gateway:
         from generation.llm.http.transport import ReplyTooLong
 
         settings, request, body = draft.settings, draft.request, draft.sent
-        vector_count = 0
+        place, vector_count = "/chat/completions", 0
         if isinstance(request, Texts):
-            vector_count = len(request.texts)
+            place, vector_count = "/embeddings", len(request.texts)
         if refers_to_stored_images(body):
             try:
                 body = await asyncio.to_thread(with_image_data, body, self.open_image)
@@ -430,7 +436,7 @@ class Gateway:
             async with asyncio.timeout(settings.timeout):
                 response, text = await client.fetch(
                     "POST",
-                    "/embeddings" if vector_count else "/chat/completions",
+                    place,
                     content=json.dumps(body).encode(),
                     timeout=timeout,
                     limit=limit,

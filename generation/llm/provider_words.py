@@ -116,7 +116,9 @@ def plain(word: str) -> str:
     return re.sub(r"[^a-z0-9]", "", word[:100].casefold())
 
 
-_ENDING_OF = {plain(word): ending for ending, words in ENDINGS.items() for word in words}
+_ENDING_OF: dict[str, Ending] = {}
+for _ending, _words in ENDINGS.items():
+    _ENDING_OF |= dict.fromkeys(map(plain, _words), _ending)
 _CLASS_OF = {kind: frozenset(map(plain, words)) for kind, words in CODES.items()}
 _WORDING = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDINGS.items()}
 
@@ -129,7 +131,11 @@ def ending_of(finish_reason: str, decided: Mapping[str, str] | None = None) -> E
     word = _PREFIX.sub("", plain(finish_reason), count=1) or NO_ENDING
     if known := _ENDING_OF.get(word):
         return known
-    return Ending({plain(name): meaning for name, meaning in (decided or {}).items()}.get(word, Ending.UNKNOWN))
+    ending = Ending.UNKNOWN
+    for name, meaning in (decided or {}).items():
+        if plain(name) == word:
+            ending = Ending(meaning)
+    return ending
 
 
 def error_class(status: int, codes: Iterable[str], param: str, text: str, *, waits: bool = False) -> type[LLMError]:
@@ -149,20 +155,31 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
             return kind
     if plain(param).startswith(("responseformat", "textformat", "guided", "jsonschema", "grammar")):
         return BadRequest
-    by_status = STATUSES.get(status) or (ServerError if status >= 500 else BadRequest)
+    by_status = STATUSES.get(status)
+    if by_status is None:
+        by_status = BadRequest
+        if status >= 500:
+            by_status = ServerError
     if not status:
-        return next((kind for kind, wording in _WORDING.items() if wording.search(text)), ServerError)
+        return _by_wording(text, _WORDING, ServerError)
     if others := _MORE_LIKELY.get(status):
-        about_rate = waits or ABOUT_RATE.search(text)
-        found = next((kind for kind in others if _WORDING[kind].search(text)), by_status)
-        if found is NoCredit and about_rate:
+        found = _by_wording(text, others, by_status)
+        if found is NoCredit and (waits or ABOUT_RATE.search(text)):
             return by_status
         return found
     if by_status is BadRequest:
-        return next((kind for kind, wording in _WORDING.items() if wording.search(text)), BadRequest)
+        return _by_wording(text, _WORDING, BadRequest)
     if status >= 500 and speaks_of_format(text):
         return BadRequest
     return by_status
+
+
+def _by_wording(text: str, kinds: Iterable[type[LLMError]], otherwise: type[LLMError]) -> type[LLMError]:
+    """The first of these classes whose wording is in a text."""
+    for kind in kinds:
+        if _WORDING[kind].search(text):
+            return kind
+    return otherwise
 
 
 def speaks_of_format(text: str) -> bool:

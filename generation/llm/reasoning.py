@@ -104,16 +104,16 @@ def split_reasoning(text: str, start: str = "", end: str = "") -> tuple[str, str
     if spoken := _SPOKEN.match(text, position):
         finish = _SPOKEN_END.search(text, spoken.end())
         if finish or not spoken["heading"]:  # a heading alone may be one of an answer
-            thoughts.append(text[spoken.end() : finish.start() if finish else None])
+            end_of_thought = position = len(text)
             if finish:
-                position = finish.end()
-            else:
-                position = len(text)
+                end_of_thought, position = finish.span()
+            thoughts.append(text[spoken.end() : end_of_thought])
     position = _skip_blocks(text, position, thoughts)
     if not thoughts:
         shown = _without_tail(text)
-        marked = lead is not None and "<" in lead[0]
-        return (shown[position:] if marked else shown), ""
+        if lead is not None and "<" in lead[0]:
+            return shown[position:], ""
+        return shown, ""
     return _unwrapped(text[position:]), _joined(thoughts)
 
 
@@ -131,10 +131,11 @@ def _skip_own(text: str, position: int, start: str, end: str, thoughts: list[str
     finish = text.find(end, at)
     if not begins and (finish < 0 or (start and text.find(start, at, finish) >= 0)):
         return position
-    thoughts.append(text[at : finish if finish >= 0 else None])
-    if finish >= 0:
-        return finish + len(end)
-    return len(text)
+    if finish < 0:
+        thoughts.append(text[at:])
+        return len(text)
+    thoughts.append(text[at:finish])
+    return finish + len(end)
 
 
 def _split_channels(text: str, position: int) -> tuple[str, str] | None:
@@ -144,8 +145,10 @@ def _split_channels(text: str, position: int) -> tuple[str, str] | None:
         if _CHANNEL.match(text, position) is None:
             return None
         return "", _CHANNEL_MARK.sub("", text[position:])
-    finish = _ENDS_CHANNEL.search(text, final.end())
-    answer = text[final.end() : finish.start() if finish else None]
+    end = len(text)
+    if finish := _ENDS_CHANNEL.search(text, final.end()):
+        end = finish.start()
+    answer = text[final.end() : end]
     return answer, _CHANNEL_MARK.sub("", text[position : final.start()])
 
 
@@ -162,12 +165,12 @@ def _skip_blocks(text: str, position: int, thoughts: list[str]) -> int:
             continue
         if mark.start() != at:
             break
-        finish = next((other for other in _MARK.finditer(text, mark.end()) if _closes(other)), None)
-        thoughts.append(text[mark.end() : finish.start() if finish else None])
-        if finish:
-            position = finish.end()
-        else:
-            position = len(text)
+        end_of_thought = position = len(text)
+        for other in _MARK.finditer(text, mark.end()):
+            if _closes(other):
+                end_of_thought, position = other.span()
+                break
+        thoughts.append(text[mark.end() : end_of_thought])
     return position
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -80,12 +80,15 @@ def read_completion(
         unread = Reply("", usage=_usage(body))
         if blocked := _blocked_prompt(body):
             return ContentFiltered(clean(blocked, api_key), http_status=status, reply=unread)
-        is_billed = unread.usage.tokens_in or unread.usage.tokens_out
+        billed_reply = None
+        if unread.usage.tokens_in or unread.usage.tokens_out:
+            billed_reply = unread
         if error := _error_in(body):
-            return read_error(error, api_key, unread if is_billed else None)
+            return read_error(error, api_key, billed_reply)
         if protocol := _other_protocol(body):
-            return OtherService(f"It speaks {protocol}.", http_status=status, reply=unread if is_billed else None)
-        if not is_billed:
+            return OtherService(f"It speaks {protocol}.", http_status=status, reply=billed_reply)
+        if billed_reply is None:
+            raise
             raise
         return BrokenReply(f"This completion cannot be read: {failure}.", http_status=status, reply=unread)
     choice = body["choices"][0]
@@ -127,28 +130,32 @@ def _other_protocol(body: Any) -> str:
 
 def classified(reply: Reply, settings: ModelSettings | None) -> Reply:
     """A reply with what its ending means at an endpoint, and its reasoning split off."""
+    start, end, endings = "", "", None
     if settings:
-        marks = (settings.reasoning_start, settings.reasoning_end)
-    else:
-        marks = ("", "")
-    text, reasoning = split_reasoning(reply.text, *marks)
+        start, end, endings = settings.reasoning_start, settings.reasoning_end, settings.endings
+    text, reasoning = split_reasoning(reply.text, start, end)
     return replace(
         reply,
         text=text,
-        reasoning="\n\n".join(part for part in (reply.reasoning, reasoning) if part),
-        ending=ending_of(reply.finish_reason, settings.endings if settings else None),
+        reasoning="\n\n".join(filter(None, [reply.reasoning, reasoning])),
+        ending=ending_of(reply.finish_reason, endings),
     )
+
+
+_STATES = ("code", "error_code", "status", "type", "object", "success")
 
 
 def _error_in(value: Any) -> Any:
     """The error object in the place of a reply, or beside one."""
     if not isinstance(value, dict):
         return None
-    names = _ERRORS[:1] if value.get("choices") else _ERRORS
-    error = next((value[name] for name in names if value.get(name)), None)
-    if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
-        error = None
-        if any(name in value for name in ("code", "error_code", "status", "type", "object", "success")):
+    names: Sequence[str] = _ERRORS
+    if value.get("choices"):
+        names = _ERRORS[:1]
+    error = _first_true(value, names)
+    if error is None and not value.get("choices"):
+        says_something = any(isinstance(value.get(name), str) for name in _SAID)
+        if says_something and not value.keys().isdisjoint(_STATES):
             error = value
     if isinstance(error, list):
         error = error[0]
@@ -163,6 +170,14 @@ def _error_in(value: Any) -> Any:
     return error
 
 
+def _first_true(value: Mapping[Any, Any], names: Iterable[str]) -> Any:
+    """The first value under these names that is true; None if there is none."""
+    for name in names:
+        if value.get(name):
+            return value[name]
+    return None
+
+
 def read_error(error: Any, api_key: str, reply: Reply | None = None) -> LLMError:
     """The named error for an error object that came with no status, or with status 200."""
     code = None
@@ -171,7 +186,9 @@ def read_error(error: Any, api_key: str, reply: Reply | None = None) -> LLMError
     number = 0
     if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS:
         number = int(code)
-    named = status_error(number if number in range(400, 600) else 0, error, code, api_key)
+    if number not in range(400, 600):
+        number = 0
+    named = status_error(number, error, code, api_key)
     named.reply = reply
     return named
 
@@ -180,7 +197,7 @@ def _blocked_prompt(body: Any) -> str:
     """What a filter said of a prompt that it blocked, in a body without choices; "" if none did."""
     if not isinstance(body, dict) or body.get("choices"):
         return ""
-    feedback = next((body[name] for name in _PROMPT_FEEDBACK if body.get(name)), None)
+    feedback = _first_true(body, _PROMPT_FEEDBACK)
     text = ""
     if feedback:
         text = json.dumps(feedback, ensure_ascii=False)
@@ -213,7 +230,8 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
                 f"{len(places)} vectors were returned for {count} texts, or their numbers are not those of the texts."
             )
         by_place = dict(zip(places, entries, strict=True))
-        return replace(reply, text=format_vectors([by_place[place].get("embedding") for place in range(count)]))
+        vectors = [by_place[place].get("embedding") for place in range(count)]
+        return replace(reply, text=format_vectors(vectors))
     except TypeError:  # an index that is not a number
         raise ValueError("no index") from None
     except BrokenReply as error:
@@ -230,8 +248,11 @@ def _without_key(reply: Reply, api_key: str) -> Reply:
 def _parse_reply(body: Any) -> Reply:
     """Read the reply in a chat completion. Raises ValueError for other bodies."""
     match body:
-        case {"choices": [{**first}, *others]}:
-            choice = next((each for each in others if isinstance(each, dict) and each.get("index") == 0), first)
+        case {"choices": [{**choice}, *others]}:
+            for other in others:
+                if isinstance(other, dict) and other.get("index") == 0:
+                    choice = other
+                    break
         case _:
             raise ValueError("no choices")
     finish_reason = _finish_reason(choice)
@@ -243,18 +264,13 @@ def _parse_reply(body: Any) -> Reply:
     content, refused = message.get("content"), bool(message.get("refusal"))
     if content is None:
         content = message.get("refusal") or ""
+    from_parts = ""
     if isinstance(content, list):
         refused = refused or any(isinstance(part, dict) and part.get("type") == "refusal" for part in content)
         content, from_parts = _join_parts(content)
-    else:
-        from_parts = ""
     if not isinstance(content, str):
         raise ValueError("the content is not text")
-    fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-    separate = next((field for field in fields if isinstance(field, str) and field), "")
-    if not separate:
-        blocks = next((message[name] for name in _REASONING_BLOCKS if isinstance(message.get(name), list)), [])
-        separate = _join_parts([{**block, "type": "thinking"} for block in blocks if isinstance(block, dict)])[1]
+    reasoning = [storable(_separate_reasoning(message)), storable(from_parts)]
     called = message.get("tool_calls") or message.get("function_call")
     if refused and ending_of(finish_reason) is not Ending.FILTERED:
         finish_reason = REFUSED
@@ -262,7 +278,7 @@ def _parse_reply(body: Any) -> Reply:
         finish_reason = "tool_calls"
     return Reply(
         text=storable(content),
-        reasoning="\n\n".join(part for part in (storable(separate), storable(from_parts)) if part),
+        reasoning="\n\n".join(filter(None, reasoning)),
         finish_reason=finish_reason,
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
@@ -271,16 +287,29 @@ def _parse_reply(body: Any) -> Reply:
     )
 
 
+def _separate_reasoning(message: Mapping[Any, Any]) -> str:
+    """The reasoning in a field of its own: a text, or blocks of it."""
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(message.get(name), str) and message[name]:
+            return str(message[name])
+    for name in _REASONING_BLOCKS:
+        if isinstance(message.get(name), list):
+            blocks = [{**block, "type": "thinking"} for block in message[name] if isinstance(block, dict)]
+            _answer, reasoning = _join_parts(blocks)
+            return reasoning
+    return ""
+
+
 def _finish_reason(choice: Mapping[Any, Any]) -> str:
     """The finish reason of a choice; a proxy's translation gives way to what it hides."""
-    reasons = [reason for reason in map(_reason, map(choice.get, _FINISH_REASONS)) if reason]
-    meanings = {reason: ending_of(reason) for reason in reasons}
-    if reasons and meanings[reasons[0]] in (Ending.UNKNOWN, Ending.COMPLETE):
-        hidden = (name for name in reasons if meanings[name] not in (Ending.UNKNOWN, Ending.COMPLETE))
-        return next(hidden, reasons[0])
-    if reasons:
-        return reasons[0]
-    return ""
+    reasons = list(filter(None, map(_reason, map(choice.get, _FINISH_REASONS))))
+    if not reasons:
+        return ""
+    if ending_of(reasons[0]) in (Ending.UNKNOWN, Ending.COMPLETE):
+        for reason in reasons:
+            if ending_of(reason) not in (Ending.UNKNOWN, Ending.COMPLETE):
+                return reason
+    return reasons[0]
 
 
 def _reason(value: Any) -> str:
@@ -288,7 +317,9 @@ def _reason(value: Any) -> str:
         value = value.get("type", value)
     if value is None:
         return ""
-    return _text(value if isinstance(value, str) else json.dumps(value))[:40]
+    if not isinstance(value, str):
+        value = json.dumps(value)
+    return _text(value)[:40]
 
 
 def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
@@ -299,10 +330,17 @@ def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
             texts.append(_part_text(part))
         elif part.get("thought") is True or str(part.get("type")).startswith(("thinking", "reasoning", "thought")):
             names = ("thinking", "reasoning", "text", "content", "summary", str(part.get("type")))
-            reasoning.append(next(filter(None, map(_part_text, map(part.get, names))), ""))
+            reasoning.append(_first_text(part, names))
         else:
-            texts.append(next(filter(None, map(_part_text, map(part.get, ("text", "refusal", "content")))), ""))
-    return "".join(texts), "\n\n".join(part for part in reasoning if part)
+            texts.append(_first_text(part, ("text", "refusal", "content")))
+    return "".join(texts), "\n\n".join(filter(None, reasoning))
+
+
+def _first_text(part: Mapping[Any, Any], names: Iterable[str]) -> str:
+    for name in names:
+        if text := _part_text(part.get(name)):
+            return text
+    return ""
 
 
 def _part_text(value: Any) -> str:
@@ -338,18 +376,17 @@ def _usage(body: Any) -> Usage:
             else:
                 place = None
         counts = counts or _counts(place)
-    tokens_in, tokens_out, cached, reasoning, total = (
-        next((counts[name] for name in names if name in counts), 0)
-        for names in (_TOKENS_IN, _TOKENS_OUT, _CACHED, _REASONING, _TOTAL)
-    )
+    tokens_in = _first_count(counts, _TOKENS_IN)
+    tokens_out = _first_count(counts, _TOKENS_OUT)
+    cached, reasoning = _first_count(counts, _CACHED), _first_count(counts, _REASONING)
+    total, written = _first_count(counts, _TOTAL), _first_count(counts, _WRITTEN)
     # In Anthropic's form, tokens of the cache come on top.
-    read, created = (counts.get(f"cache{name}inputtokens", 0) for name in ("read", "creation"))
+    read, created = counts.get("cachereadinputtokens", 0), counts.get("cachecreationinputtokens", 0)
     if not cached and (read or created):
         cached = read
         if "prompttokens" not in counts:
             tokens_in += read + created
     cached = min(cached, tokens_in)
-    written = next((counts[name] for name in _WRITTEN if name in counts), 0)
     # Some leave reasoning out of what they call completion, but not out of the total.
     if tokens_in and total > tokens_in:
         tokens_out = max(tokens_out, total - tokens_in)
@@ -358,10 +395,19 @@ def _usage(body: Any) -> Usage:
     return Usage(tokens_in, tokens_out, cached, reasoning, tokens_written=min(written, tokens_in - cached))
 
 
+def _first_count(counts: Mapping[str, int], names: Iterable[str]) -> int:
+    for name in names:
+        if name in counts:
+            return counts[name]
+    return 0
+
+
 def _counts(usage: Any) -> dict[str, int]:
     """The counts of tokens in a usage and its details, by their plain names."""
     counts: dict[str, int] = {}
-    for name, value in usage.items() if isinstance(usage, dict) else ():
+    if not isinstance(usage, dict):
+        return counts
+    for name, value in usage.items():
         if isinstance(value, dict) and "details" in name:
             counts = {**_counts(value), **counts}
         elif count := _count(value):
@@ -396,10 +442,10 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         # tuples.
         return shape.model_validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in problem['loc']) or 'the object'}: {problem['msg']}"
-            for problem in error.errors(include_url=False, include_input=False)[:5]
-        ]
+        problems = []
+        for problem in error.errors(include_url=False, include_input=False)[:5]:
+            place = ".".join(map(str, problem["loc"])) or "the object"
+            problems.append(f"{place}: {problem['msg']}")
         raise BrokenReply("The JSON does not have the requested shape: " + "; ".join(problems) + ".") from None
     except BrokenReply as error:
         if reply.ending == Ending.CUT_OFF:

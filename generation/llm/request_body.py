@@ -58,8 +58,11 @@ class Format(IntEnum):
 
 def effective(settings: ModelSettings, request: Request) -> Request:
     """The request with the sampling settings and limit that apply: its own, else its endpoint's."""
-    own = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
-    applied = {name: getattr(settings, name) if value is None else value for name, value in own.items()}
+    applied = {}
+    for name in ("temperature", "top_p", "max_tokens"):
+        applied[name] = getattr(request, name)
+        if applied[name] is None:
+            applied[name] = getattr(settings, name)
     if settings.default_sampling:
         applied |= {"temperature": None, "top_p": None}
     return replace(request, **applied)
@@ -77,11 +80,16 @@ def sent_messages(settings: ModelSettings, request: Request) -> tuple[Message, .
 
 def _without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """What the system says, at the start of the first turn, which becomes one of the user."""
-    said = "\n\n".join(message.text for message in messages if message.role == "system")
-    others = tuple(message for message in messages if message.role != "system")
-    if not said:
-        return others
-    opening = Message("user", said)
+    system, others = [], []
+    for message in messages:
+        if message.role == "system":
+            system.append(message.text)
+        else:
+            others.append(message)
+    text = "\n\n".join(system)
+    if not text:
+        return tuple(others)
+    opening = Message("user", text)
     if others and others[0].role == "user":
         return (_joined(opening, others[0]), *others[1:])
     return (opening, *others)
@@ -108,7 +116,10 @@ def _joined(first: Message, second: Message) -> Message:
         return Message(first.role, f"{first.content}\n\n{second.content}")
     parts: list[TextPart | ImagePart] = []
     for message in (first, second):
-        parts += [TextPart(message.content)] if isinstance(message.content, str) else message.content
+        if isinstance(message.content, str):
+            parts.append(TextPart(message.content))
+        else:
+            parts += message.content
     return Message(first.role, tuple(parts))
 
 
@@ -122,22 +133,25 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
     if isinstance(request, Texts):
         return _digest({"url": settings.url, "model": settings.model, "input": list(request.texts)})
     request = effective(settings, request)
+    schema = None
+    if request.schema is not None:
+        schema = dict(request.schema)
     content: dict[str, Any] = {
         "url": settings.url,
         "model": settings.model,
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
         "messages": [_digested(message) for message in sent_messages(settings, request)],
-        "schema": None if request.schema is None else dict(request.schema),
+        "schema": schema,
         "repeat": request.repeat,
     }
     # Left out if not set, so that replies paid for before these settings existed are still found.
-    optional = {
-        "top_p": request.top_p,
-        "reasoning_effort": settings.reasoning_effort,
-        "extra_body": dict(settings.extra_body),
-    }
-    content |= {name: value for name, value in optional.items() if value not in (None, "", {})}
+    if request.top_p is not None:
+        content["top_p"] = request.top_p
+    if settings.reasoning_effort:
+        content["reasoning_effort"] = settings.reasoning_effort
+    if settings.extra_body:
+        content["extra_body"] = dict(settings.extra_body)
     return _digest(content)
 
 
@@ -195,16 +209,15 @@ def portable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _portable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         referred = definitions[str(schema["$ref"]).rpartition("/")[2]]
-        schema = {**referred, **{name: value for name, value in schema.items() if name != "$ref"}}
+        schema = {**referred, **schema}
+        del schema["$ref"]
     if "const" in schema:
         schema = {"enum": [schema["const"]], **schema}
     kept = {name: schema[name] for name in _PORTABLE if name in schema}
     bounds = [f"{words} {schema[name]}" for name, words in _BOUNDS.items() if name in schema]
     if bounds:
-        said = []
-        if "description" in schema:
-            said = [str(schema["description"])]
-        kept["description"] = " ".join([*said, f"({', '.join(bounds)})"])
+        bounds_text = f"({', '.join(bounds)})"
+        kept["description"] = f"{schema.get('description', '')} {bounds_text}".strip()
     if "properties" in kept:
         kept["properties"] = {name: _portable(inner, definitions) for name, inner in kept["properties"].items()}
     if "items" in kept:
@@ -220,7 +233,11 @@ FORMAT_NAMES = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OB
 
 def limit_of(sent: Mapping[str, Any]) -> int | None:
     """The limit in the body of a request; an endpoint's own fields may set it to anything."""
-    return next((sent[name] for name in LIMIT_FIELDS if type(sent.get(name)) is int), None)
+    for name in LIMIT_FIELDS:
+        value = sent.get(name)
+        if type(value) is int:
+            return value
+    return None
 
 
 def format_of(sent: Mapping[str, Any]) -> Format:
@@ -250,13 +267,18 @@ def usage_of(attempt: Attempt) -> Usage:
     is_unseen = attempt.error in MAY_BE_BILLED and attempt.http_status is None
     if attempt.hit_of is not None or (reply is None and not is_unseen):
         return Usage()
-    if reply is None:
-        written = min(limit_of(sent) or MOST_TOKENS, math.ceil(attempt.seconds * FASTEST))
-        reply = Reply("", usage=Usage(tokens_out=0 if "input" in sent else written))
-    usage = reply.usage
-    tokens_in = usage.tokens_in or most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
     is_text = "input" not in sent  # embeddings use no tokens for their vectors
-    tokens_out = usage.tokens_out or (most_tokens([reply.text, reply.reasoning]) if is_text else 0)
+    if reply is None:
+        written = 0
+        if is_text:
+            written = min(limit_of(sent) or MOST_TOKENS, math.ceil(attempt.seconds * FASTEST))
+        reply = Reply("", usage=Usage(tokens_out=written))
+    usage = reply.usage
+    tokens_in, tokens_out = usage.tokens_in, usage.tokens_out
+    if not tokens_in:
+        tokens_in = most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
+    if not tokens_out and is_text:
+        tokens_out = most_tokens([reply.text, reply.reasoning])
     if (tokens_in, tokens_out) == (usage.tokens_in, usage.tokens_out):
         return usage
     return replace(usage, tokens_in=tokens_in, tokens_out=tokens_out, estimated=True)
@@ -266,9 +288,8 @@ def most_tokens(texts: Iterable[str]) -> int:
     """An upper estimate of the tokens of some texts."""
     total = 0
     for text in texts:
-        if text.isascii():
-            other = 0
-        else:
+        other = 0
+        if not text.isascii():
             other = sum(not character.isascii() for character in text)
         total += -(-(len(text) - other) // 2) + 2 * other
     return total
@@ -278,7 +299,11 @@ def _sent_texts(sent: Mapping[str, Any]) -> Iterable[str]:
     yield from sent.get("input") or ()
     for turn in sent.get("messages") or ():
         content = turn["content"]
-        yield from [content] if isinstance(content, str) else [part.get("text", "") for part in content]
+        if isinstance(content, str):
+            yield content
+        else:
+            for part in content:
+                yield part.get("text", "")
     if "response_format" in sent:
         yield json.dumps(sent["response_format"])
 
@@ -303,23 +328,24 @@ def build_body(
     """
     if isinstance(request, Texts):
         return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
-    body: dict[str, Any] = {
-        "model": settings.model,
-        "messages": [
-            {"role": message.role, "content": _content(message)} for message in sent_messages(settings, request)
-        ],
-    }
+    messages = []
+    for message in sent_messages(settings, request):
+        messages.append({"role": message.role, "content": _content(message)})
+    body: dict[str, Any] = {"model": settings.model, "messages": messages}
     applied = effective(settings, request)
-    body |= {name: value for name in ("temperature", "top_p") if (value := getattr(applied, name)) is not None}
-    if applied.max_tokens is None:
-        limits = [MOST_TOKENS]
-    else:
+    if applied.temperature is not None:
+        body["temperature"] = applied.temperature
+    if applied.top_p is not None:
+        body["top_p"] = applied.top_p
+    limits = [MOST_TOKENS]
+    if applied.max_tokens is not None:
         limits = [applied.max_tokens]
     if applied.max_tokens is None and settings.context_tokens is not None:
         prompt = PROMPT_MARGIN * estimate(settings, request).tokens_in // 10
         limits.append(max(MIN_ROOM, settings.context_tokens - prompt))
-    limit = min(limits if room is None else [*limits, room])
-    if limit:
+    if room is not None:
+        limits.append(room)
+    if limit := min(limits):
         body[LIMIT_FIELDS[settings.completion_tokens]] = limit
     if settings.reasoning_effort:
         body["reasoning_effort"] = settings.reasoning_effort
@@ -340,19 +366,22 @@ def build_body(
 def _content(message: Message) -> str | list[dict[str, Any]]:
     if isinstance(message.content, str):
         return message.content
-    return [
-        {"type": "text", "text": part.text}
-        if isinstance(part, TextPart)
-        else {"type": "image_url", "image_url": {"url": part.url}}
-        for part in message.content
-    ]
+    parts: list[dict[str, Any]] = []
+    for part in message.content:
+        if isinstance(part, TextPart):
+            parts.append({"type": "text", "text": part.text})
+        else:
+            parts.append({"type": "image_url", "image_url": {"url": part.url}})
+    return parts
 
 
 def image_parts(sent: Mapping[str, Any]) -> list[dict[str, str]]:
     """The ``{"url": ...}`` objects of the images in a body."""
-    turns = sent.get("messages") or ()
-    parts = [part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]]
-    return [part["image_url"] for part in parts if part["type"] == "image_url"]
+    images = []
+    for turn in sent.get("messages") or ():
+        if isinstance(turn["content"], list):
+            images += [part["image_url"] for part in turn["content"] if part["type"] == "image_url"]
+    return images
 
 
 def refers_to_stored_images(sent: Mapping[str, Any]) -> bool:

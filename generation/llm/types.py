@@ -91,8 +91,10 @@ class Message:
     @classmethod
     def with_images(cls, role: Role, text: str, images: Iterable[str]) -> "Message":
         """A message of a text followed by stored images, given by SHA-256."""
-        shown = tuple(ImagePart(DIGEST_PREFIX + sha256) for sha256 in images)
-        return cls(role, (TextPart(text), *shown) if shown else text)
+        shown = [ImagePart(DIGEST_PREFIX + sha256) for sha256 in images]
+        if not shown:
+            return cls(role, text)
+        return cls(role, (TextPart(text), *shown))
 
     @property
     def text(self) -> str:
@@ -105,7 +107,7 @@ class Message:
     def images(self) -> tuple[ImagePart, ...]:
         if isinstance(self.content, str):
             return ()
-        return tuple(p for p in self.content if isinstance(p, ImagePart))
+        return tuple(part for part in self.content if isinstance(part, ImagePart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,11 +172,13 @@ def _is_listed(hosts: Sequence[str], host: str, port: int) -> bool:
     shown = host
     if ":" in host:
         shown = f"[{host}]"
-    return any(
-        entry in (shown, f"{shown}:{port}")
-        or (entry.startswith(".") and (shown.endswith(entry) or f"{shown}:{port}".endswith(entry)))
-        for entry in hosts
-    )
+    with_port = f"{shown}:{port}"
+    for entry in hosts:
+        if entry in (shown, with_port):
+            return True
+        if entry.startswith(".") and (shown.endswith(entry) or with_port.endswith(entry)):
+            return True
+    return False
 
 
 def _literal_address(host: str) -> Address | None:
@@ -219,7 +221,11 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return [(_address_name(_unwrapped(ip_address(str(place[0]).partition("%")[0]))), port) for *_, place in infos]
+    services = []
+    for *_about, place in infos:
+        address = ip_address(str(place[0]).partition("%")[0])
+        services.append((_address_name(_unwrapped(address)), port))
+    return services
 
 
 def check_address(url: str) -> None:

@@ -76,9 +76,9 @@ def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
 def unexpected_error(failure: Exception, api_key: str) -> LLMError:
     """The error for an unforeseen exception during an attempt; its traceback is logged."""
     trace = "".join(traceback.format_exception(failure))
-    log.error(
-        "an attempt failed with an unexpected error\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
-    )
+    if api_key != NO_KEY:
+        trace = trace.replace(api_key, "***")
+    log.error("an attempt failed with an unexpected error\n%s", trace)
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
@@ -92,8 +92,10 @@ _TITLE = re.compile(r"<title[^<>]{0,200}>([^<>]{1,200})</title", re.IGNORECASE)
 
 def page_title(text: str) -> str:
     """What a page in the place of a reply calls itself; its beginning if it has no title."""
-    found = _TITLE.search(text[:MAX_PAGE])
-    return f"The page: {' '.join((found[1] if found else text[:MAX_TITLE]).split())}"
+    title = text[:MAX_TITLE]
+    if found := _TITLE.search(text[:MAX_PAGE]):
+        title = found[1]
+    return f"The page: {' '.join(title.split())}"
 
 
 def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
@@ -144,23 +146,22 @@ def status_error(
             text = json.dumps(body, ensure_ascii=False)
     except (ValueError, RecursionError):  # it could be parsed at this depth, but not written
         text = "(nested too deeply)"
-    codes = []
+    codes = _codes(body)
     if isinstance(code, (str, int)):
-        codes = [code]
-    kind = error_class(
-        status,
-        [*map(str, codes), *_codes(body)],
-        next((layer["param"] for layer in _layers(body) if isinstance(layer.get("param"), str) and layer["param"]), ""),
-        _message(body) or text[:MAX_DETAIL],
-        waits=retry_after is not None,
-    )
-    delays = issubclass(kind, (RateLimited, ServerError))
-    if retry_after is None and (said_wait := _SAID_WAIT.search(text)):
-        retry_after = _seconds(said_wait[1].strip(" ,"))
-    said = text
+        codes.insert(0, str(code))
+    param = ""
+    for layer in _layers(body):
+        if isinstance(layer.get("param"), str):
+            param = param or layer["param"]
+    kind = error_class(status, codes, param, _message(body) or text[:MAX_DETAIL], waits=retry_after is not None)
+    if not issubclass(kind, (RateLimited, ServerError)):
+        retry_after = None
+    elif retry_after is None and (wait := _SAID_WAIT.search(text)):
+        retry_after = _seconds(wait[1].strip(" ,"))
+    detail = text
     if kind is StreamsOnly:
-        said = f"{ONLY_STREAMS} {text}"
-    error = kind(clean(said, api_key), http_status=status, retry_after=retry_after if delays else None)
+        detail = f"{ONLY_STREAMS} {text}"
+    error = kind(clean(detail, api_key), http_status=status, retry_after=retry_after)
     error.about_model = kind is BrokenReply
     if kind is not StreamsOnly:
         error.said = clean(_message(body), api_key)
@@ -182,7 +183,8 @@ def _layers(body: object) -> list[Mapping[str, Any]]:
         elif isinstance(layer, dict):
             layers.append(layer)
             waiting += [layer[name] for name in _INNER if isinstance(layer.get(name), (dict, list))]
-            waiting += [_json_in(layer["raw"])] if isinstance(layer.get("raw"), str) else []
+            if isinstance(layer.get("raw"), str):
+                waiting.append(_json_in(layer["raw"]))
     return layers
 
 
@@ -195,9 +197,12 @@ def _json_in(text: str) -> object:
 
 
 def _codes(body: object) -> list[str]:
-    layers = _layers(body)
-    codes = [str(layer[name]) for layer in layers for name in _CODE_FIELDS if isinstance(layer.get(name), (str, int))]
-    return codes + ["json_validate_failed"] * any("failed_generation" in layer for layer in layers)
+    codes, failed_generation = [], []
+    for layer in _layers(body):
+        codes += [str(layer[name]) for name in _CODE_FIELDS if isinstance(layer.get(name), (str, int))]
+        if "failed_generation" in layer:
+            failed_generation = ["json_validate_failed"]
+    return codes + failed_generation
 
 
 def message_in(detail: str) -> str:
@@ -209,15 +214,16 @@ def _message(body: object) -> str:
     """What an error says, without what it quotes of the request."""
     if isinstance(body, str):
         return body[:MAX_DETAIL]
-    values = [
-        layer.get(name)
-        for layer in _layers(body)
-        for name in ("message", "msg", "status_msg", "error_msg", "detail", "raw", "title")
-    ]
-    nested = [
-        part.get("msg") for value in values if isinstance(value, list) for part in value if isinstance(part, dict)
-    ]
-    return " ".join(value[:MAX_DETAIL] for value in (*values, *nested) if isinstance(value, str))
+    texts, nested = [], []
+    for layer in _layers(body):
+        for name in ("message", "msg", "status_msg", "error_msg", "detail", "raw", "title"):
+            value = layer.get(name)
+            if isinstance(value, str):
+                texts.append(value)
+            if isinstance(value, list):
+                nested += [part.get("msg") for part in value if isinstance(part, dict)]
+    texts += [message for message in nested if isinstance(message, str)]
+    return " ".join(text[:MAX_DETAIL] for text in texts)
 
 
 def may_be_the_format(error: LLMError, sent: Mapping[str, Any], settings: ModelSettings) -> bool:
@@ -252,7 +258,10 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
             return NotAllowed(refusal.detail)
         if isinstance(refusal, Forbidden):  # raised before sending, so the request is known
             return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
-    detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
+    detail = str(failure)
+    if causes:
+        detail = f"{type(causes[-1]).__name__}: {causes[-1]}"
+    detail = clean(detail, api_key)
     if any(isinstance(cause, ReplyTooLong) for cause in (failure, *causes)):
         return BrokenReply(detail)
     if any(isinstance(cause, socket.gaierror) for cause in causes):
@@ -283,12 +292,22 @@ def _wait(headers: Mapping[str, str], body: object) -> float | None:
 
     The reset of a rate counts where nothing remains of the rate.
     """
-    quoted = [layer["headers"] for layer in _layers(body) if isinstance(layer.get("headers"), dict)]
-    said = {name.lower(): str(value) for each in (*quoted, headers) for name, value in each.items()}
-    asked = [_seconds(f"{said[name]}ms") for name in _IN_MS if name in said] + [_seconds(said.get("retry-after", ""))]
-    resets = [name for name in said if "ratelimit" in name and "reset" in name]
-    spent = [_seconds(said[name]) for name in resets if said.get(name.replace("reset", "remaining")) == "0"]
-    return next((each for each in asked if each is not None), max(filter(None, spent), default=None))
+    found: dict[str, str] = {}
+    for layer in _layers(body):
+        if isinstance(layer.get("headers"), dict):
+            found |= {name.lower(): str(value) for name, value in layer["headers"].items()}
+    found |= {name.lower(): value for name, value in headers.items()}
+    waits = [_seconds(f"{found[name]}ms") for name in _IN_MS if name in found]
+    waits.append(_seconds(found.get("retry-after", "")))
+    for wait in waits:
+        if wait is not None:
+            return wait
+    spent = []
+    for name in found:
+        is_reset = "ratelimit" in name and "reset" in name
+        if is_reset and found.get(name.replace("reset", "remaining")) == "0":
+            spent.append(_seconds(found[name]) or 0.0)
+    return max(spent, default=0.0) or None
 
 
 def _seconds(text: str) -> float | None:
@@ -298,8 +317,10 @@ def _seconds(text: str) -> float | None:
     """
     try:
         seconds = float(text)
+        if seconds >= 1_000 * UNIX_TIME:
+            seconds /= 1_000
         if seconds >= UNIX_TIME:
-            seconds = seconds / (1_000 if seconds >= 1_000 * UNIX_TIME else 1) - time.time()
+            seconds -= time.time()
     except ValueError:
         if text and not _DURATION.sub("", text):
             seconds = sum(float(number) * _UNITS[unit.lower()] for number, unit in _DURATION.findall(text))

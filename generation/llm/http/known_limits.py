@@ -164,13 +164,17 @@ async def _get(gateway: "Gateway", settings: ModelSettings, url: str) -> Any:
 
 def _in_listing(body: Any, model: str, names: frozenset[str]) -> int | None:
     """The length in the entry of a model; in the only entry, where its name is another one."""
+    lists = [body]
     if isinstance(body, dict):
-        lists = [body.get(name) for name in ("data", "models")]
-    else:
-        lists = [body]
-    entries = next((entries for entries in lists if isinstance(entries, list)), [body])
-    entries = [entry for entry in entries if isinstance(entry, dict)]
-    named = [entry for entry in entries if model in [entry.get(name) for name in ("id", "name", "model", "root")]]
+        lists = [body.get("data"), body.get("models"), [body]]
+    elif not isinstance(body, list):
+        return None
+    listing = next(entries for entries in lists if isinstance(entries, list))
+    entries = [entry for entry in listing if isinstance(entry, dict)]
+    named = []
+    for entry in entries:
+        if model in (entry.get("id"), entry.get("name"), entry.get("model"), entry.get("root")):
+            named.append(entry)
     if not named and len(entries) == 1:
         named = entries
     if not named:

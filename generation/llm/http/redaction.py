@@ -38,7 +38,10 @@ def _pieces(key: str) -> tuple[frozenset[str], int]:
         size = PIECE
     else:
         size = max(shortest, 1)
-    return frozenset(form[start : start + size] for form in forms for start in range(len(form) - size + 1)), size
+    pieces: set[str] = set()
+    for form in forms:
+        pieces.update(form[start : start + size] for start in range(len(form) - size + 1))
+    return frozenset(pieces), size
 
 
 def _forms(key: str) -> Iterator[str]:

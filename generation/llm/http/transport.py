@@ -99,7 +99,10 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         now = asyncio.get_running_loop().time()
         if now - self._looked_up_at > RESOLVE_INTERVAL:
             self._looked_up_at = now
-            self._services = frozenset([pair for service in self._access.services for pair in await resolve(*service)])
+            services: set[tuple[str, int]] = set()
+            for service in self._access.services:
+                services.update(await resolve(*service))
+            self._services = frozenset(services)
         response: httpx2.Response = await self._inner.handle_async_request(request)
         return response
 
@@ -126,8 +129,8 @@ class Transport(DefaultAioHttpClient):
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         response = await super().send(request, **{**options, "stream": True, "follow_redirects": False})
         try:
-            codings = [name.lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
-            codings = [name for name in codings if name not in ("", "identity")]
+            listed = response.headers.get_list("content-encoding", split_commas=True)
+            codings = [name.lower() for name in listed if name.lower() not in ("", "identity")]
             response.headers.pop("content-encoding", None)  # decoded here instead, in bounded pieces
             limit = request.extensions.get(LIMIT, MAX_BODY)
             response.stream = _UnpackedStream(response.stream, codings, limit)  # type: ignore[arg-type]  # an asynchronous stream
@@ -157,7 +160,9 @@ class Client:
         headers = {"Authorization": f"Bearer {self.key}"}
         if "content" in request:
             headers["Content-Type"] = "application/json"
-        url = parsed_url(f"{self.url}{place}" if place.startswith("/") else place)
+        if place.startswith("/"):
+            place = f"{self.url}{place}"
+        url = parsed_url(place)
         built = self.transport.build_request(method, url, headers=headers, extensions={LIMIT: limit}, **request)
         return await self.transport.send(built, stream=True)
 
@@ -225,7 +230,9 @@ def decode_text(data: bytes, charset: str | None, limit: int) -> str:
     named = "utf-8"
     if (name := (charset or "").lower()) in CHARSETS:
         named = name
-    first, second = (named, "utf-8") if named.startswith(NOT_ASCII) else ("utf-8", named)
+    first, second = "utf-8", named
+    if named.startswith(NOT_ASCII):
+        first, second = named, "utf-8"
     try:
         text = data.decode(first)
     except UnicodeDecodeError:

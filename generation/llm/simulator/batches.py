@@ -130,10 +130,8 @@ class BatchStore:
         after = request.query.get("after")
         if after in names:
             names = names[names.index(after) + 1 :]
-        page = [
-            self._advanced(self._batches[name]).shown
-            for name in names[: min(PAGE, int(request.query.get("limit", PAGE)))]
-        ]
+        size = min(PAGE, int(request.query.get("limit", PAGE)))
+        page = [self._advanced(self._batches[name]).shown for name in names[:size]]
         return web.json_response({"object": "list", "data": page, "has_more": len(names) > len(page)})
 
     async def retrieve(self, request: web.Request) -> web.Response:
@@ -182,7 +180,9 @@ class BatchStore:
                     batch.fail(answer.text or "")
                     return
                 if outcome in (FaultKind.TIMEOUT, FaultKind.CUT):
-                    code, status = "batch_expired", "expired" if status == "completed" else status
+                    code = "batch_expired"
+                    if status == "completed":
+                        status = "expired"
                 else:
                     body = json.loads(answer.text or "")
                     response = {"status_code": answer.status, "request_id": "sim", "body": body}
@@ -198,9 +198,10 @@ class BatchStore:
                 "error": error,
             }
             lines[kind].append(json.dumps(result))
-        output, errors = (
-            self._store(kind, "\n".join(written).encode()) if written else None for kind, written in lines.items()
-        )
+        files = dict.fromkeys(lines)
+        for kind, written in lines.items():
+            if written:
+                files[kind] = self._store(kind, "\n".join(written).encode())
         counts = {"total": len(batch.lines), "completed": len(lines["out"]), "failed": len(lines["errors"])}
-        batch.end(status, output_file_id=output, error_file_id=errors, request_counts=counts)
+        batch.end(status, output_file_id=files["out"], error_file_id=files["errors"], request_counts=counts)
         self._billed += len(lines["out"])

@@ -18,7 +18,10 @@ def embed_text(text: str) -> list[float]:
     for word in _WORD.findall(text.casefold()) or [""]:
         digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         number = int.from_bytes(digest)
-        vector[number % DIMENSIONS] += 1.0 if number >> 63 else -1.0
+        sign = -1.0
+        if number >> 63:
+            sign = 1.0
+        vector[number % DIMENSIONS] += sign
     length = math.sqrt(sum(value * value for value in vector))
     if not length:  # the words cancel one another out
         return [1.0, *vector[1:]]

@@ -40,7 +40,10 @@ class Asked:
     def turn(self) -> Message:
         # A prompt's examples come before its own data, and requests for another reply after it.
         turns = [message for message in self.messages if message.role == "user"]
-        return next((turn for turn in reversed(turns) if read_data(turn.text)), (turns or self.messages)[0])
+        for turn in reversed(turns):
+            if read_data(turn.text):
+                return turn
+        return (turns or self.messages)[0]
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -73,8 +76,11 @@ class Scripts:
     scripts: Sequence[Script]
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        replies = (script.reply(model, messages, seed) for script in self.scripts)
-        return next((reply for reply in replies if reply is not None), None)
+        for script in self.scripts:
+            reply = script.reply(model, messages, seed)
+            if reply is not None:
+                return reply
+        return None
 
 
 def digest_of(*texts: str) -> str:

@@ -117,7 +117,10 @@ class _Simulator:
                 body = json.loads(await request.read())
             except (ValueError, RecursionError):
                 body = None
-            self.by_model[str(body.get("model")).partition("+")[0] if isinstance(body, dict) else "?"] += 1
+            model = "?"
+            if isinstance(body, dict):
+                model = str(body.get("model")).partition("+")[0]
+            self.by_model[model] += 1
             outcome, response = work(body)
             if self.latency and outcome not in ("400", "404"):
                 await asyncio.sleep(self.latency)
@@ -171,7 +174,9 @@ class _Simulator:
             case FaultKind.TIMEOUT:
                 return fault, error_body(504, "Simulated: the model did not answer in time.")
         response = web.json_response(answer(accepted, model, fault, f"{body_hash[:16]}-{seen}"))
-        return fault if fault is FaultKind.CUT else "200", response
+        if fault is FaultKind.CUT:
+            return fault, response
+        return "200", response
 
     def _complete(self, asked: CompletionRequest, model: str, fault: FaultKind | None, name: str) -> dict[str, Any]:
         messages = [message.message for message in asked.messages]
@@ -200,13 +205,14 @@ class _Simulator:
         elif fault is FaultKind.BROKEN_JSON:
             vectors[-1] = vectors[-1][: len(vectors[-1]) // 2]
         tokens = sum(map(count_tokens, asked.texts))
+        data = []
+        for place, vector in enumerate(vectors):
+            data.append({"object": "embedding", "index": place, "embedding": vector})
         return {
             "object": "list",
             "model": asked.model,
             "system_fingerprint": SIMULATOR_FINGERPRINT,
-            "data": [
-                {"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)
-            ],
+            "data": data,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
 
@@ -290,7 +296,10 @@ async def _listening(app: web.Application, host: str, port: int) -> AsyncIterato
                 raise CannotListen(f"Port {port} on {host} is already in use; choose another port.") from None
             raise CannotListen(f"Cannot listen on {host}, port {port}: {error.strerror or error}.") from None
         bound = runner.addresses[0][1]
-        yield f"http://{f'[{host}]' if ':' in host else host}:{bound}/v1"
+        shown_host = host
+        if ":" in host:
+            shown_host = f"[{host}]"
+        yield f"http://{shown_host}:{bound}/v1"
     finally:
         await runner.cleanup()
 

@@ -43,7 +43,9 @@ class _Message(BaseModel):
         texts = [part.text for part in self.content if isinstance(part, _Text)]
         images = [ImagePart(part.image_url.url) for part in self.content if isinstance(part, _Image)]
         text = "\n".join(texts)
-        return Message(self.role, (TextPart(text), *images) if images else text)
+        if not images:
+            return Message(self.role, text)
+        return Message(self.role, (TextPart(text), *images))
 
 
 class CompletionRequest(BaseModel):
