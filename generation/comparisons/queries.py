@@ -87,7 +87,11 @@ class ComparisonResult:
     @property
     def table(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """A row for each outcome with A, containing a count for each outcome with B."""
-        return tuple((a, tuple(self.pairs[a, b] for b in OUTCOMES)) for a in OUTCOMES)
+        rows = []
+        for outcome in OUTCOMES:
+            counts = tuple(self.pairs[outcome, with_b] for with_b in OUTCOMES)
+            rows.append((outcome, counts))
+        return tuple(rows)
 
     @property
     def only_a(self) -> int:
@@ -160,8 +164,9 @@ def _outcomes(batch: Batch) -> dict[PairKey, str]:
     outcomes: dict[PairKey, str] = {}
     drafts = Draft.objects.filter(_FIRST | ~Q(returned=[]), batch=batch, sample=None, version=1).order_by("pk")
     for record, endpoint, status, gate in drafts.values_list("record", "endpoint", "status", "gate").iterator():
-        is_open = status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED
-        outcomes[record, endpoint] = OPEN if is_open else NOT_APPROVED
+        outcomes[record, endpoint] = NOT_APPROVED
+        if status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED:
+            outcomes[record, endpoint] = OPEN
     unreviewed = Exists(SampleVersion.objects.filter(sample=OuterRef("sample"), case__ground=Ground.UNREVIEWED))
     for _batch, record, endpoint, status, is_unreviewed in _first_samples([batch], "sample__status", unreviewed):
         if (record, endpoint) in outcomes:  # a control has no endpoint
@@ -182,8 +187,10 @@ def _first_samples(
         ("draft__arrivals__record", "draft__arrivals__endpoint"),
         ("sample__record", "draft__endpoint"),
     ):
-        which = {f"{record}__isnull": False} if records is None else {f"{record}__in": records}
-        yield from first.filter(**which).values_list("sample__batch", record, endpoint, *columns).iterator()
+        rows = first.filter(**{f"{record}__isnull": False})
+        if records is not None:
+            rows = first.filter(**{f"{record}__in": records})
+        yield from rows.values_list("sample__batch", record, endpoint, *columns).iterator()
 
 
 def _outcome(status: str, unreviewed: bool) -> str:
@@ -243,7 +250,9 @@ class RecordSide:
     @property
     @shown
     def traps(self) -> Sequence[str]:
-        return self.version.traps if self.version else ()
+        if self.version is None:
+            return ()
+        return list(self.version.traps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +275,7 @@ class RecordPair:
     @shown
     def differs(self) -> bool:
         """Whether the outcomes or the planted traps differ."""
-        traps = [set(side.version.traps) if side.version else set() for side in self.sides]
-        return self.a.status != self.b.status or traps[0] != traps[1]
+        return self.a.status != self.b.status or set(self.a.traps) != set(self.b.traps)
 
     @property
     @Shown("record")
@@ -294,10 +302,9 @@ def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[RecordP
     records = {draft.record_id for draft in first_drafts}
     both_arms = _first_drafts(batch__in=batches, record__in=records).defer("data")
     drafts = {(row.batch_id, row.record_id, row.endpoint_id): row for row in both_arms}
-    samples: dict[tuple[int, int, int | None], int] = {
-        (batch, record, endpoint): sample
-        for batch, record, endpoint, sample in _first_samples(batches, "sample", records=records)
-    }
+    samples: dict[tuple[int, int, int | None], int] = {}
+    for batch_id, record, endpoint, sample in _first_samples(batches, "sample", records=records):
+        samples[batch_id, record, endpoint] = sample
     versions = SampleVersion.objects.filter(sample__in=set(samples.values())).select_related("sample", "case")
     newest = {version.sample_id: version for version in versions.defer("content", "case__spec").order_by("number")}
 
@@ -305,7 +312,8 @@ def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[RecordP
         key = (batch.pk, draft.record_id, draft.endpoint_id)
         return RecordSide(batch, drafts.get(key), newest.get(samples.get(key, 0)))
 
-    return [
-        RecordPair(draft.record, draft.endpoint, side(batches[0], draft), side(batches[1], draft))
-        for draft in first_drafts
-    ]
+    found = []
+    for draft in first_drafts:
+        a, b = side(batches[0], draft), side(batches[1], draft)
+        found.append(RecordPair(draft.record, draft.endpoint, a, b))
+    return found

@@ -46,20 +46,25 @@ def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResp
     if draft is None:
         raise Http404
     [pair] = queries.pairs(comparison, [draft])
-    versions = [
-        SampleVersion.objects.select_related("case").prefetch_related("rubrics").get(pk=side.version.pk)
-        if side.version
-        else None
-        for side in pair.sides
-    ]
-    shown = [_turns(version) if version else () for version in versions]
+    versions: list[SampleVersion | None] = []
+    turns = []
+    for side in pair.sides:
+        version = None
+        if side.version:
+            with_rubrics = SampleVersion.objects.select_related("case").prefetch_related("rubrics")
+            version = with_rubrics.get(pk=side.version.pk)
+            turns.append(_turns(version))
+        versions.append(version)
+    aligned = []
+    if len(turns) == 2 and all(turns):
+        aligned = align_turns(*turns)
     context = {
         "comparison": comparison,
         "record": pair.record,
         "endpoint": pair.endpoint,
         "simulated": any(version.simulated for version in versions if version),
         "sides": list(zip(pair.sides, versions, strict=True)),
-        "aligned": align_turns(shown[0], shown[1]) if all(shown) else (),
+        "aligned": aligned,
     }
     return render(request, "generation/comparisons/comparison_record.html", context)
 

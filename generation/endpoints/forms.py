@@ -108,8 +108,9 @@ class EndpointForm(NamesSecret, GrowingForm, forms.ModelForm[Endpoint]):
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].disabled = self.instance.pk is not None
-        for name in ("price_in", "price_out", "price_cached", "price_written") if settings.MHB_CURRENCY else ():
-            self.fields[name].label = f"{self.fields[name].label} ({settings.MHB_CURRENCY})"
+        if settings.MHB_CURRENCY:
+            for name in ("price_in", "price_out", "price_cached", "price_written"):
+                self.fields[name].label = f"{self.fields[name].label} ({settings.MHB_CURRENCY})"
         if self.instance.context_found:
             self.fields["context_tokens"].widget.attrs["placeholder"] = str(self.instance.context_found)
         for name in ("url", "model"):

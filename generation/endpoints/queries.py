@@ -74,14 +74,17 @@ USAGE_COLUMNS = UsageTotals.__slots__
 def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[DayTotals]]:
     """Usage of an endpoint, in total and on each of the last `days` days (UTC): two queries."""
     rows = EndpointDay.objects.filter(endpoint=endpoint)
-    sums = rows.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE_COLUMNS})
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=days - 1)
-    by_day = {row["day"]: row for row in rows.filter(day__gte=first).values("day", *USAGE_COLUMNS)}
     zeros: dict[str, Any] = {**dict.fromkeys(USAGE_COLUMNS, 0), "cost": Decimal(0)}
-    dates = [first + timedelta(days=place) for place in range(days)]
-    total = {name: sums[f"sum_{name}"] or zeros[name] for name in USAGE_COLUMNS}
-    return UsageTotals(**total), [DayTotals(**{**zeros, "day": day, **by_day.get(day, {})}) for day in dates]
+    sums = rows.aggregate(**{f"sum_{name}": Sum(name, default=zeros[name]) for name in USAGE_COLUMNS})
+    total = UsageTotals(**{name: sums[f"sum_{name}"] for name in USAGE_COLUMNS})
+    by_day = {row["day"]: row for row in rows.filter(day__gte=first).values("day", *USAGE_COLUMNS)}
+    day_totals = []
+    for place in range(days):
+        day = first + timedelta(days=place)
+        day_totals.append(DayTotals(**{**zeros, "day": day, **by_day.get(day, {})}))
+    return total, day_totals
 
 
 def calls_of(subject: str) -> QuerySet[Call]:
@@ -103,8 +106,8 @@ def unknown_endings(endpoint: Endpoint) -> list[UnknownEndings]:
     calls = Call.objects.filter(endpoint=endpoint, started_at__gt=since, hit_of__isnull=True, error="")
     chats = calls.exclude(prompt=EMBEDDINGS).order_by().values_list("finish_reason")
     counts = chats.annotate(n=Count("pk")).order_by("-n")
-    return [
-        UnknownEndings(ending or NO_ENDING, n)
-        for ending, n in counts
-        if ending_of(ending, endpoint.endings) is Ending.UNKNOWN
-    ]
+    unknown = []
+    for ending, n in counts:
+        if ending_of(ending, endpoint.endings) is Ending.UNKNOWN:
+            unknown.append(UnknownEndings(ending or NO_ENDING, n))
+    return unknown

@@ -48,7 +48,8 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     endpoint.full_clean()
     with recording_events():
         endpoint.save(update_fields=[*fields, "simulated"])
-        if differing := acts.changes(_plain(before), _plain({name: getattr(endpoint, name) for name in fields})):
+        after = {name: getattr(endpoint, name) for name in fields}
+        if differing := acts.changes(_plain(before), _plain(after)):
             acts.record_act(acts.Kind.ENDPOINT, "changed", endpoint.name, changes=differing)
     return endpoint
 
@@ -59,7 +60,10 @@ def set_disabled(endpoint: Endpoint, *, disabled: bool) -> Endpoint:
     if endpoint.disabled != disabled:
         endpoint.disabled = disabled
         endpoint.save(update_fields=["disabled"])
-        acts.record_act(acts.Kind.ENDPOINT, "disabled" if disabled else "enabled", endpoint.name)
+        verb = "enabled"
+        if disabled:
+            verb = "disabled"
+        acts.record_act(acts.Kind.ENDPOINT, verb, endpoint.name)
     return endpoint
 
 
@@ -77,7 +81,11 @@ def delete_endpoint(endpoint: Endpoint) -> None:
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Values as they are compared: an amount does not change by its zeros."""
-    return {name: value.normalize() if isinstance(value, Decimal) else value for name, value in fields.items()}
+    plain = dict(fields)
+    for name, value in fields.items():
+        if isinstance(value, Decimal):
+            plain[name] = value.normalize()
+    return plain
 
 
 @recording_events()

@@ -12,6 +12,7 @@ from generation.engine import ledger
 from generation.llm.errors import AuthFailed, BadRequest, BrokenReply
 from generation.llm.probe import REQUEST, SEEING, TOKENS, ProbeReply
 from generation.llm.request_body import usage_of
+from generation.llm.types import Attempt, Reply
 from generation.models import Endpoint
 from generation.trials.findings import REMEDIES, TrialFinding, findings
 from generation.trials.sending import Sent, send
@@ -58,46 +59,58 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     """
     full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
     tries = [send(endpoint, full, ProbeReply, seconds=SECONDS, looks=True, batched=endpoint.batches)]
-    if isinstance(tries[0].error, BadRequest) and (last := tries[0].last) and last.http_status in REFUSALS:
+    last = tries[0].last
+    if isinstance(tries[0].error, BadRequest) and last and last.http_status in REFUSALS:
         adapted = copy.copy(endpoint)
         for finding in findings(tries[0]):
             for name, value in REMEDIES.get(finding.code, {}).items():
                 setattr(adapted, name, value)
-        has_remedy = adapted.settings != endpoint.settings
-        tries.append(send(adapted, full if has_remedy else REQUEST, ProbeReply, seconds=SECONDS))
+        request = full
+        if adapted.settings == endpoint.settings:  # no remedy is known
+            request = REQUEST
+        tries.append(send(adapted, request, ProbeReply, seconds=SECONDS))
     final = tries[-1]
     last = final.last
     if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):
         tries.append(send(endpoint, SEEING, seconds=SECONDS))
-    reply, attempts = final.reply, [attempt for each in tries for attempt in each.attempts]
-    # It may have answered, though not in the shape.
-    has_answered = final.error is None or (
-        isinstance(final.error, BrokenReply) and bool(last and not last.error and reply and reply.text.strip())
-    )
-    structured, error, detail = "", "", ""
+    attempts: list[Attempt] = []
+    for sent in tries:
+        attempts += sent.attempts
+    tokens_in, tokens_out, tokens_reasoning, cost = 0, 0, 0, Decimal(0)
+    for attempt in attempts:
+        usage = usage_of(attempt)
+        tokens_in += usage.tokens_in
+        tokens_out += usage.tokens_out
+        tokens_reasoning += usage.tokens_reasoning
+        cost += usage.cost(endpoint.settings)
+    reply = final.reply or Reply("")
+    has_answered = final.error is None
+    if isinstance(final.error, BrokenReply) and last and not last.error:
+        has_answered = bool(reply.text.strip())  # though not in the shape
+    structured, error, detail, seconds, http_status = "", "", "", 0.0, None
     if last is not None:
+        seconds, http_status = round(last.seconds, 3), last.http_status
         structured = str(last.sent.get("response_format", {}).get("type", "text"))
-    if not has_answered:
-        structured, error, detail = "", final.error.kind if final.error else "", str(final.error)
+    if final.error and has_answered:
+        structured = "unusable"
+    elif final.error:
+        structured, error, detail = "", final.error.kind, str(final.error)
         if last is not None and last.error:
             error, detail = last.error, last.detail
-    elif final.error:
-        structured = "unusable"
-    usages = [usage_of(attempt) for attempt in attempts]
     result = EndpointTest(
         at=timezone.now().isoformat(),
         answered=has_answered,
-        seconds=round(last.seconds, 3) if last else 0.0,
-        tokens_in=sum(usage.tokens_in for usage in usages),
-        tokens_out=sum(usage.tokens_out for usage in usages),
-        tokens_reasoning=sum(usage.tokens_reasoning for usage in usages),
+        seconds=seconds,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        tokens_reasoning=tokens_reasoning,
         structured=structured,
-        model=reply.model if reply else "",
-        cost=str(sum((usage.cost(endpoint.settings) for usage in usages), Decimal(0))),
-        reply=reply.text[:REPLY_CHARS] if reply else "",
+        model=reply.model,
+        cost=str(cost),
+        reply=reply.text[:REPLY_CHARS],
         error=error,
         detail=detail,
-        http_status=last.http_status if last else None,
+        http_status=http_status,
         findings=[asdict(finding) for finding in _findings(tries)],
         context_tokens=tries[0].context,
     )

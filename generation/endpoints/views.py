@@ -18,7 +18,7 @@ from generation.jobs.live_status import endpoint_now
 from generation.llm.provider_words import DECISIONS
 from review.charts import daily_bars
 from review.charts.text_measure import LegendEntry
-from review.common.decorators import redirect_saying, requires
+from review.common.decorators import posted_data, redirect_saying, render_form, requires
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
@@ -37,15 +37,16 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Add an endpoint; `?provider=` fills in what is known of a provider."""
     chosen = providers.BY_NAME.get(request.GET.get("provider", ""))
-    form = forms.EndpointForm(
-        request.POST if request.method == "POST" else None, initial=chosen.initial if chosen else None
-    )
+    initial = None
+    if chosen:
+        initial = chosen.initial
+    form = forms.EndpointForm(posted_data(request), initial=initial)
     if not form.is_growing() and form.is_valid():
         added = services.add_endpoint(**form.cleaned_data)
         messages.success(request, _("Endpoint %(name)s added. Test it before its first use.") % {"name": added})
         return redirect(f"{reverse('generation:endpoint', args=[added.name])}#test")
     context = {"form": form, "providers": providers.PROVIDERS, "chosen": chosen}
-    return render(request, "generation/endpoints/endpoint_new.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/endpoints/endpoint_new.html", context, refused=form.errors)
 
 
 @requires(Can.CONNECT, "POST")
@@ -97,7 +98,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     """Change one endpoint. If it has answered already, its address and model cannot change."""
     row = queries.endpoint(name)
     called = queries.has_answered(row)
-    form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=row, called=called)
+    form = forms.EndpointForm(posted_data(request), instance=row, called=called)
     if not form.is_growing() and form.is_valid():
         try:
             services.change_endpoint(queries.endpoint(name), **form.cleaned_data)
@@ -107,6 +108,15 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": row})
             return redirect("generation:endpoints")
     total, days = queries.usage(row, days=DAYS_SHOWN)
+    test_at, test_cost = None, None
+    if row.last_test:
+        test_at, test_cost = datetime.fromisoformat(row.last_test["at"]), Decimal(row.last_test["cost"])
+    legend = [
+        LegendEntry(_("answered"), 0),
+        LegendEntry(_("failed"), 1),
+        LegendEntry(_("cached replies"), 0, hollow=True),
+    ]
+    calls = [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day]
     context = {
         "endpoint": row,
         "called": called,
@@ -114,21 +124,12 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "key": forms.key_state(row),
         "now": endpoint_now(row),
         "currency": settings.MHB_CURRENCY,
-        "test_at": datetime.fromisoformat(row.last_test["at"]) if row.last_test else None,
-        "test_cost": Decimal(row.last_test["cost"]) if row.last_test else None,
+        "test_at": test_at,
+        "test_cost": test_cost,
         "unknown_endings": queries.unknown_endings(row),
         "meanings": [(meaning, forms.MEANINGS[meaning]) for meaning in DECISIONS],
         "total": total,
-        "chart": daily_bars.days(
-            [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],
-            [
-                LegendEntry(_("answered"), 0),
-                LegendEntry(_("failed"), 1),
-                LegendEntry(_("cached replies"), 0, hollow=True),
-            ],
-            title=_("Calls on each of the last 30 days."),
-            stacked=True,
-        ),
+        "chart": daily_bars.days(calls, legend, title=_("Calls on each of the last 30 days."), stacked=True),
         "days": [day for day in reversed(days) if day.calls or day.hits],
     }
-    return render(request, "generation/endpoints/endpoint.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/endpoints/endpoint.html", context, refused=form.errors)

@@ -114,7 +114,10 @@ def groups(batch: Batch, onward: Sequence[Draft]) -> list[GroupRow]:
     group_rows = []
     for draft in onward:
         arrived = arrivals[draft.pk]
-        lead = next((row for row in arrived if row.draft.pk == draft.parent_id), arrived[0])
+        lead = arrived[0]
+        for row in arrived:
+            if row.draft.pk == draft.parent_id:
+                lead = row
         others = tuple(row for row in arrived if row is not lead)
         group_rows.append(GroupRow(draft, lead, others, samples.get(draft.pk, "")))
     return group_rows
@@ -176,23 +179,18 @@ def near_matches(batch: Batch) -> QuerySet[NearMatch]:
     """Drafts that resemble those of earlier rounds and batches, and are not merged with them."""
     matches = NearMatch.objects.filter(draft__batch=batch, draft__onward__isnull=False, earlier__onward__isnull=False)
     matches = matches.exclude(draft__onward=F("earlier__onward")).select_related("draft__record", "earlier__record")
-    record_fields = [f"{name}__record__{field}" for name in ("draft", "earlier") for field in ("content", "private")]
-    return matches.defer(*record_fields).order_by("pk")
+    for draft in ("draft", "earlier"):
+        matches = matches.defer(f"{draft}__record__content", f"{draft}__record__private")
+    return matches.order_by("pk")
 
 
 def near_rows(batch: Batch, matches: Iterable[NearMatch]) -> list[NearRow]:
     """Near matches with the texts that people compare."""
-    return [
-        NearRow(
-            match.draft,
-            match.earlier,
-            *_describe(batch, match.draft),
-            *_describe(batch, match.earlier),
-            match.distance,
-            match.reason,
-        )
-        for match in matches
-    ]
+    rows = []
+    for match in matches:
+        text, earlier_text = _describe(batch, match.draft), _describe(batch, match.earlier)
+        rows.append(NearRow(match.draft, match.earlier, *text, *earlier_text, match.distance, match.reason))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
     if merged_draft is None:
         raise errors.NotMerged
     if merged_draft.parent_id == row.pk:
-        raise errors.LeadOfGroup if merged_draft.arrivals.count() > 1 else errors.NotMerged
+        if merged_draft.arrivals.count() > 1:
+            raise errors.LeadOfGroup
+        raise errors.NotMerged
     [value] = batches_queries.draft_values([row])
     own_draft = rounds.onward_draft(row.batch, row.step, row, value, [])
     own_draft.save()
@@ -79,10 +81,9 @@ def merge_drafts(
     if onward.pk == ending.pk:
         raise errors.SameGroup
     arrivals, ending_arrivals = list(onward.arrivals.order_by("pk")), list(ending.arrivals.order_by("pk"))
-    if (arrivals[0].batch_id, arrivals[0].step) != (
-        ending_arrivals[0].batch_id,
-        ending_arrivals[0].step,
-    ) or batch_id not in (None, row.batch_id):
+    place = (arrivals[0].batch_id, arrivals[0].step)
+    ending_place = (ending_arrivals[0].batch_id, ending_arrivals[0].step)
+    if place != ending_place or batch_id not in (None, row.batch_id):
         raise errors.OtherBarrier
     descendants = _lock_descendants(ending)
     withdrawn = _end_descendants(*descendants, onward, actor, reason_text)

@@ -49,8 +49,8 @@ def configuration(benchmark: str, name: str) -> Configuration | None:
     if not name:
         return None
     offered = configurations(benchmark)
-    match = next((candidate for candidate in offered if candidate.name == name), None)
-    if match is None:
-        known = ", ".join(candidate.name for candidate in offered)
-        raise errors.WrongComposition(f"configuration {name!r}; known: {known or 'none'}")
-    return match
+    for candidate in offered:
+        if candidate.name == name:
+            return candidate
+    known = ", ".join(candidate.name for candidate in offered)
+    raise errors.WrongComposition(f"configuration {name!r}; known: {known or 'none'}")

@@ -47,12 +47,14 @@ def choice(content: Mapping[str, Any], contexts: Mapping[str, str] | None = None
     right = tuple(name == letter for name, _text in pairs)
     if sum(right) != 1:
         return None
-    subject = str(content.get("subject") or "")
+    facets = {}
+    if subject := str(content.get("subject") or ""):
+        facets = {"subject": subject}
     return LabelledAnswers(
         answers=tuple(text for _name, text in pairs),
         right=right,
         options=True,
         question=str(content.get("question", "")),
         contexts=contexts or {},
-        facets={"subject": subject} if subject else {},
+        facets=facets,
     )

@@ -41,7 +41,8 @@ class Prompt:
 
         `sampling`: other fields of `Request`. Raises KeyError if a value is missing.
         """
-        messages = self.messages(**{name: as_data(value) for name, value in data.items()}, **texts)
+        fenced = {name: as_data(value) for name, value in data.items()}
+        messages = self.messages(**fenced, **texts)
         return Request(messages, prompt=self.label, **sampling)
 
     def section(self, title: str) -> str:
@@ -62,7 +63,10 @@ class Prompt:
     @property
     def placeholders(self) -> frozenset[str]:
         """The names of its ``$placeholders``. Raises ValueError for a ``$`` without a name."""
-        return frozenset(name for _role, text in self.turns for name in _split_template(text)[1::2])
+        names: set[str] = set()
+        for _role, text in self.turns:
+            names.update(_split_template(text)[1::2])
+        return frozenset(names)
 
     @property
     def _in_force(self) -> "Prompt":
@@ -114,12 +118,11 @@ def read_prompt(path: Path) -> Prompt:
     A file of another set lies one folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and the
     set is part of the prompt's name.
     """
-    folder = path.parent
-    if folder.name == "prompts":
-        set_prefix = ""
-    else:
+    folder, set_prefix = path.parent, ""
+    if folder.name != "prompts":
         set_prefix = f"{folder.name}/"
-    benchmark = (folder.parent if set_prefix else folder).parent.name
+        folder = folder.parent
+    benchmark = folder.parent.name
     return parse_prompt(f"{benchmark}/{set_prefix}{path.stem}", path.read_text(encoding="utf-8"))
 
 
@@ -172,10 +175,12 @@ def read_prompts(folder: Path, *names: str) -> PromptSets:
     """
     default = {name: read_prompt(folder / f"{name}.md") for name in names}
     sets = PromptSets({"": default})
-    for set_folder in sorted(path for path in folder.iterdir() if path.is_dir()):
-        overrides = {
-            name: read_prompt(set_folder / f"{name}.md") for name in names if (set_folder / f"{name}.md").exists()
-        }
+    for set_folder in sorted(filter(Path.is_dir, folder.iterdir())):
+        overrides = {}
+        for name in names:
+            path = set_folder / f"{name}.md"
+            if path.exists():
+                overrides[name] = read_prompt(path)
         if overrides:
             sets[set_folder.name] = {**default, **overrides}
     return sets

@@ -126,10 +126,11 @@ class Draft:
         """
         if not self.rejected_versions:
             return None
-        *earlier, last = (
-            {"version": {name: content[name] for name in names if name in content}, "reasons": list(reasons)}
-            for content, reasons in self.rejected_versions
-        )
+        shown = []
+        for content, reasons in self.rejected_versions:
+            version = {name: content[name] for name in names if name in content}
+            shown.append({"version": version, "reasons": list(reasons)})
+        *earlier, last = shown
         if earlier:
             return {**last, "earlier_versions_rejected_too": earlier}
         return last
@@ -383,7 +384,10 @@ def settings_in_force(presets: Sequence[Preset], draft: Draft) -> Mapping[str, A
 def preset_name(presets: Sequence[Preset], draft: Draft) -> str:
     """The preset with exactly the values in force; 'own' if the launch changed some."""
     values = settings_in_force(presets, draft)
-    return next((preset.name for preset in presets if preset.values == values), "own")
+    for preset in presets:
+        if preset.values == values:
+            return preset.name
+    return "own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,4 +505,7 @@ class Recipe:
     @property
     def multiple_role(self) -> str:
         """The role that several endpoints may play; "" for none."""
-        return next((role.name for role in self.roles if role.multiple), "")
+        for role in self.roles:
+            if role.multiple:
+                return role.name
+        return ""

@@ -59,10 +59,11 @@ def label(benchmark: str) -> str:
 
 @cache
 def _task_labels(known: tuple[str, ...]) -> Mapping[str, str]:
-    with_terms = [benchmark for benchmark in known if find_spec(f"{benchmarks.package(benchmark)}.taxonomy")]
-    return {
-        name: label for benchmark in with_terms for name, label in getattr(module(benchmark, "taxonomy"), "TASKS", ())
-    }
+    labels: dict[str, str] = {}
+    for benchmark in known:
+        if find_spec(f"{benchmarks.package(benchmark)}.taxonomy"):
+            labels |= getattr(module(benchmark, "taxonomy"), "TASKS", ())
+    return labels
 
 
 def task_label(task: str) -> str:
@@ -79,10 +80,13 @@ def _named(offered: Sequence[N], name: str, wrong: type[Exception], *others: str
 
     Raises `wrong`, which names the known ones and `others`.
     """
-    match = next((each for each in offered if each.name == name or not name), None)
-    if match is None and name:
-        raise wrong(f"{name!r}; known: {', '.join([*(each.name for each in offered), *others]) or '-'}")
-    return match
+    for entry in offered:
+        if entry.name == name or not name:
+            return entry
+    if name:
+        known = [*(entry.name for entry in offered), *others]
+        raise wrong(f"{name!r}; known: {', '.join(known) or '-'}")
+    return None
 
 
 def plan(benchmark: str, name: str = "") -> TrapPlan | None:
@@ -119,7 +123,9 @@ def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "")
     Raises UnknownPreset.
     """
     chosen = preset(benchmark, preset_name)
-    return prompts or (chosen.prompts if chosen else "")
+    if not prompts and chosen:
+        return chosen.prompts
+    return prompts
 
 
 # Settings that the engine reads, where a recipe has them: at least and at most.
@@ -149,9 +155,8 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
         if low is not None and high is not None and _is_same_kind(value, low) and not low <= value <= high:
             raise WrongSetting(f"{key}: {json.dumps(value)}; from {low} to {high}")
         if not any(_is_same_kind(value, example) for example in known):
-            raise WrongSetting(
-                f"{key}: {json.dumps(value)[:100]}; for example: {', '.join(map(json.dumps, known[:5]))}"
-            )
+            examples = ", ".join(map(json.dumps, known[:5]))
+            raise WrongSetting(f"{key}: {json.dumps(value)[:100]}; for example: {examples}")
         values[key] = value
     return values
 
@@ -189,18 +194,22 @@ def roles_for(benchmark: str, kinds: Collection[str], checks: Collection[str] | 
 
     `checks`: the checks that run; None: all of them.
     """
-    return tuple(
-        role
-        for role in recipe(benchmark).roles
-        if (not role.kinds or role.kinds & set(kinds))
-        and (not role.checks or checks is None or role.checks & set(checks))
-    )
+    needed = []
+    for role in recipe(benchmark).roles:
+        has_kind = not role.kinds or role.kinds & set(kinds)
+        has_check = not role.checks or checks is None or role.checks & set(checks)
+        if has_kind and has_check:
+            needed.append(role)
+    return tuple(needed)
 
 
 def role_name(benchmark: str, name: str) -> str:
     """A role's short name, without the description of its task; its key if the recipe lost it."""
-    label = next((role.label for role in recipe(benchmark).roles if role.name == name), name)
-    return re.split("[:：]", gettext(label))[0]
+    label = name
+    for role in recipe(benchmark).roles:
+        if role.name == name:
+            label = gettext(role.label)
+    return re.split("[:：]", label)[0]
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:
@@ -214,8 +223,10 @@ def check_names(benchmark: str) -> tuple[str, ...]:
 
 def check_label(benchmark: str, name: str) -> str:
     """The label of a check, to be translated; its name if the recipe no longer has the check."""
-    labels = {**_LABELS, **{check.name: check.label for check in recipe(benchmark).checks}}
-    return labels.get(name, name)
+    for check in recipe(benchmark).checks:
+        if check.name == name:
+            return check.label
+    return _LABELS.get(name, name)
 
 
 def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> CaseSpec:
@@ -277,10 +288,12 @@ def training_example(benchmark: str, key: str, task: str, content: Mapping[str, 
     protocol, sample = _protocol(benchmark), SimpleNamespace(key=key, task=task, content=content)
     if not getattr(protocol, "example", None):
         return None
-    kept_together = getattr(protocol, "kept_together", None)
+    origins: list[str] = []
+    if getattr(protocol, "kept_together", None):
+        origins = list(protocol.kept_together(sample))
     return {
         "messages": _sent(protocol.example(sample)),
-        "origins": list(kept_together(sample)) if kept_together else [],
+        "origins": origins,
         "split": str(content.get("split") or ""),
     }
 
@@ -319,7 +332,10 @@ def judging(benchmark: str) -> dict[str, Any] | None:
         return None
     schema: Mapping[str, Any] = with_schema(Request(()), protocol.shape).schema or {}
     flags = [name for name, value in schema["properties"].items() if value.get("type") == "boolean"]
-    return next(filter(None, (_judging_by(flag, flags, schema, protocol) for flag in flags)), None)
+    for flag in flags:
+        if found := _judging_by(flag, flags, schema, protocol):
+            return found
+    return None
 
 
 def _judging_by(field: str, flags: list[str], schema: Mapping[str, Any], protocol: Any) -> dict[str, Any] | None:
@@ -333,19 +349,22 @@ def _judging_by(field: str, flags: list[str], schema: Mapping[str, Any], protoco
     aside = [flag for flag in flags if flag != field]
     if any(verdict(flag, True) in verdicts for flag in aside):
         return None
-    rates = [
-        {
-            **{name: getattr(rate, name) for name in ("name", "arm", "unit")},
-            "only": rate.only and list(rate.only),
-            "points": bool(rate.score),
-            "hit": verdicts[next(iter(rate.hits))],
-        }
-        for rate in protocol.rates
-        if rate.counted == dict.fromkeys(verdicts, 1)
-        and len(rate.hits) == 1
-        and (rate.score.points if rate.score else rate.is_proportion)
-        and (rate.only is None or rate.only.facet in ("polarity", "key"))
-    ]
+    rates = []
+    for rate in protocol.rates:
+        points = bool(rate.score and rate.score.points)
+        counts_alike = rate.counted == dict.fromkeys(verdicts, 1) and len(rate.hits) == 1
+        is_summed = points or (not rate.score and rate.is_proportion)
+        if counts_alike and is_summed and (rate.only is None or rate.only.facet in ("polarity", "key")):
+            rates.append(
+                {
+                    "name": rate.name,
+                    "arm": rate.arm,
+                    "unit": rate.unit,
+                    "only": rate.only and list(rate.only),
+                    "points": points,
+                    "hit": verdicts[next(iter(rate.hits))],
+                }
+            )
     if not rates or any(verdicts.get(verdict) for verdict in protocol.failing_verdicts):
         return None
     return {
@@ -361,7 +380,10 @@ def _judging_by(field: str, flags: list[str], schema: Mapping[str, Any], protoco
 def points_facet(benchmark: str) -> str:
     """The facet whose values weight a benchmark's criteria, some below 0; empty: equal weights."""
     rates = getattr(_protocol(benchmark), "rates", ())
-    return next((rate.score.points for rate in rates if rate.score and rate.score.points), "")
+    for rate in rates:
+        if rate.score and rate.score.points:
+            return str(rate.score.points)
+    return ""
 
 
 def facets(

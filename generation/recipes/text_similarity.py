@@ -63,14 +63,12 @@ def fingerprint(text: str) -> TextFingerprint:
     signature = ((factors[:, None] * shingle_hashes[None, :] + offsets[:, None]) >> np.uint64(32)).min(axis=1)
     signature_bytes = signature.astype("<u4").tobytes()
     width = ROWS * 4
-    bands = tuple(
-        int.from_bytes(
-            hashlib.blake2b(bytes([band]) + signature_bytes[band * width : (band + 1) * width], digest_size=8).digest()
-        )
-        - 2**63  # to the range of a database's signed integers
-        for band in range(BANDS)
-    )
-    return TextFingerprint(digest, signature_bytes, bands)
+    bands = []
+    for band in range(BANDS):
+        rows = bytes([band]) + signature_bytes[band * width : (band + 1) * width]
+        number = int.from_bytes(hashlib.blake2b(rows, digest_size=8).digest())
+        bands.append(number - 2**63)  # to the range of a database's signed integers
+    return TextFingerprint(digest, signature_bytes, tuple(bands))
 
 
 def _hash(text: str, size: int) -> int:
@@ -124,9 +122,12 @@ def rouge(candidate: str, truth: str, kinds: tuple[str, ...]) -> dict[str, float
     `OURS`, over the words of `medical_text`.
     """
     published, own = rouge_scorers(kinds)
-    measures = {kind: score.fmeasure for kind, score in published.score(truth, candidate).items()}
-    measures |= {f"{kind}{OURS}": score.fmeasure for kind, score in own.score(truth, candidate).items()}
-    return {name: round(float(measure), 6) for name, measure in measures.items()}
+    measures = {}
+    for kind, score in published.score(truth, candidate).items():
+        measures[kind] = round(float(score.fmeasure), 6)
+    for kind, score in own.score(truth, candidate).items():
+        measures[f"{kind}{OURS}"] = round(float(score.fmeasure), 6)
+    return measures
 
 
 @cache
@@ -164,8 +165,10 @@ def longest_leak(description: str, text: str, *, source: str = "", min_share: fl
     share = _weight(run) / _weight(described)
     if _weight(run) < MIN_LEAK or share < min_share:
         return None
-    is_wide = unicodedata.east_asian_width(run[0][0]) in "WF"
-    return Leak(("" if is_wide else " ").join(run), share)
+    separator = " "
+    if unicodedata.east_asian_width(run[0][0]) in "WF":
+        separator = ""
+    return Leak(separator.join(run), share)
 
 
 def _longest_run(described: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
@@ -178,7 +181,8 @@ def _longest_run(described: Sequence[str], text: Sequence[str], source: Sequence
         if _weight(max(runs, key=_weight)) < MIN_LEAK:
             break
         leaked = _runs(text, length, set(runs))
-        leaked -= _runs(source, length, leaked) if leaked else set()
+        if leaked:
+            leaked -= _runs(source, length, leaked)
         for run in runs:
             if run in leaked:
                 return list(run)
@@ -188,13 +192,21 @@ def _longest_run(described: Sequence[str], text: Sequence[str], source: Sequence
 def _runs(text: Sequence[str], length: int, candidates: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """The runs of `length` words in `text` that are among `candidates`."""
     first_words = {run[0] for run in candidates}
-    return {
-        run
-        for at in range(len(text) - length + 1)
-        if text[at] in first_words and (run := tuple(text[at : at + length])) in candidates
-    }
+    found = set()
+    for at in range(len(text) - length + 1):
+        if text[at] in first_words:
+            run = tuple(text[at : at + length])
+            if run in candidates:
+                found.add(run)
+    return found
 
 
 def _weight(run: Iterable[str]) -> float:
     """The length in words; a character of a script without spaces counts as half a word."""
-    return sum(0.5 if len(word) == 1 and unicodedata.east_asian_width(word) in "WF" else 1.0 for word in run)
+    weight = 0.0
+    for word in run:
+        if len(word) == 1 and unicodedata.east_asian_width(word) in "WF":
+            weight += 0.5
+        else:
+            weight += 1.0
+    return weight

@@ -54,11 +54,10 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
     for cluster in clusters:
         if cluster not in targets:
             continue
-        subtypes_of[cluster] = tuple(
-            code for code, parent in subtypes.items() if parent == cluster and code not in targets
-        )
-        if not subtypes_of[cluster]:
+        without_target = [code for code, parent in subtypes.items() if parent == cluster and code not in targets]
+        if not without_target:
             raise WrongPlan(f"Every subtype of {cluster} has its own target; leave {cluster} out.")
+        subtypes_of[cluster] = tuple(without_target)
     return subtypes_of
 
 
@@ -135,7 +134,8 @@ def distribute(targets: Mapping[str, int], count: int, terms: Iterable[Term], *,
     for cluster in clusters:
         cluster_codes = sorted(code for code in targets if parents.get(code, "") == cluster)
         rng.shuffle(cluster_codes)
-        codes += [code for code in cluster_codes for _ in range(targets[code])]
+        for code in cluster_codes:
+            codes += [code] * targets[code]
     order = list(range(count))
     rng.shuffle(order)
     preferences: list[list[str]] = [[] for _ in order]

@@ -136,7 +136,7 @@ class VersionCounts:
 
     @property
     def reason_labels(self) -> list[tuple[str, int]]:
-        return [(gettext(why) if why else gettext("no reason code"), n) for why, n in self.reasons.items()]
+        return [(gettext(why or NO_REASON), n) for why, n in self.reasons.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +164,19 @@ class SampleFunnel:
     @property
     def adds_up(self) -> bool:
         """Whether each stage is what the one before left, plus what was added."""
-        pairs = zip(self.stages, self.stages[1:], strict=False)
-        whole = all(before.remaining + sum(after.gained.values()) == after.count for before, after in pairs)
-        counts = [n for stage in self.stages for n in (stage.count, *(loss.count for loss in stage.lost))]
-        return (
-            whole
-            and min(counts) >= 0
-            and all(
-                row.made == row.approved + row.in_review + row.withdrawn + row.rejected
-                and row.rejected == sum(row.reasons.values())
-                for row in self.versions
-            )
-        )
+        remaining = None  # of the stage before
+        for stage in self.stages:
+            if remaining is not None and remaining + sum(stage.gained.values()) != stage.count:
+                return False
+            remaining = stage.remaining
+            if min([stage.count, *(loss.count for loss in stage.lost)]) < 0:
+                return False
+        for row in self.versions:
+            if row.made != row.approved + row.in_review + row.withdrawn + row.rejected:
+                return False
+            if row.rejected != sum(row.reasons.values()):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,25 +244,19 @@ class _Tally:
             stages = (Stage("drawn", self.records), drafted, self._stage("generated", drafted.remaining))
         samples = self._stage("samples", self.samples, dict(self.gained))
         stages = (*stages, samples, self._stage("decided", samples.remaining), Stage("approved", self.approved))
-        versions = tuple(
-            VersionCounts(
-                number,
-                cell.total(),
-                cell[Status.APPROVED],
-                cell[Status.IN_REVIEW],
-                cell[Status.WITHDRAWN],
-                cell[Status.REJECTED],
-                dict(sorted(self.reasons[number].items())),
-            )
-            for number, cell in sorted(self.versions.items())
-        )
-        return SampleFunnel(group, stages, versions, term)
+        versions = []
+        for number, cell in sorted(self.versions.items()):
+            reasons = dict(sorted(self.reasons[number].items()))
+            by_status = (cell[Status.APPROVED], cell[Status.IN_REVIEW], cell[Status.WITHDRAWN], cell[Status.REJECTED])
+            versions.append(VersionCounts(number, cell.total(), *by_status, reasons))
+        return SampleFunnel(group, stages, tuple(versions), term)
 
     def _stage(self, name: StageName, count: int, gained: Mapping[str, int] | None = None) -> Stage:
         """A stage with its losses in the order of LOSSES, the most frequent reason first."""
         losses: list[Loss] = []
         for kind in LOSSES:
-            found = sorted((-n, why) for (each, why), n in self.lost[name].items() if each == kind)
+            counts = {why: n for (lost_as, why), n in self.lost[name].items() if lost_as == kind}
+            found = sorted((-n, why) for why, n in counts.items())
             shown = found
             if kind == "dropped":
                 shown = found[:OTHERS_FROM]
@@ -273,6 +268,7 @@ class _Tally:
 
 _OTHERS = gettext_noop("other reasons")
 _NO_TRAP = gettext_noop("No trap planned")
+NO_REASON = gettext_noop("no reason code")
 # The sample of a draft is another row than its later versions, so the plan is that of the first.
 _PLANNED = SampleVersion.objects.filter(sample=OuterRef("sample"), number=1).values("draft__preferred")[:1]
 
@@ -291,13 +287,19 @@ class _Groups:
         self.planned = False
 
     def of_draft(self, task: str, preferred: Sequence[str]) -> list[_Tally]:
-        return self._groups(task, (preferred or [""]) if self.planned else [])
+        if not self.planned:
+            return self._groups(task, [])
+        return self._groups(task, preferred or [""])
 
     def of_sample(self, task: str, arm: str, traps: Sequence[str]) -> list[_Tally]:
-        return self._groups(task, traps if arm == Sample.Arm.TRAP else [])
+        if arm != Sample.Arm.TRAP:
+            return self._groups(task, [])
+        return self._groups(task, traps)
 
     def _groups(self, task: str, traps: Iterable[str]) -> list[_Tally]:
-        return [self.whole, self.by_task[task], *(self.by_trap[trap] for trap in dict.fromkeys(traps))]
+        tallies = [self.whole, self.by_task[task]]
+        tallies += [self.by_trap[trap] for trap in dict.fromkeys(traps)]
+        return tallies
 
     def count_samples(self, task: str, arm: str, traps: Sequence[str], preferred: Sequence[str] | None, n: int) -> None:
         """Count samples by the traps of their latest version, and where these were not planned."""
@@ -324,15 +326,17 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     findings = Finding.objects.filter(draft__in=returned, stops=True).order_by().values_list("check_name")
     by_check = dict(findings.annotate(n=Count("pk")))
     names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
+    by_task = [tally.funnel(name) for name, tally in sorted(groups.by_task.items())]
+    by_trap = []
+    for code, tally in sorted(groups.by_trap.items()):
+        by_trap.append(tally.funnel(code, names.get(code, code), drawn=groups.planned))
+    returned_by = {registry.check_label(benchmark, name): n for name, n in sorted(by_check.items())}
     return FunnelReport(
         groups.whole.funnel(added=added),
-        tuple(tally.funnel(name) for name, tally in sorted(groups.by_task.items())),
-        tuple(
-            tally.funnel(code, names.get(code, code), drawn=groups.planned)
-            for code, tally in sorted(groups.by_trap.items())
-        ),
+        tuple(by_task),
+        tuple(by_trap),
         returned=returned.count(),
-        returned_by={registry.check_label(benchmark, name): n for name, n in sorted(by_check.items())},
+        returned_by=returned_by,
         drawn_again=_count_drawn_again(benchmark, pks),
     )
 
@@ -404,8 +408,10 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> dict[s
                 tally.lost["generated"][end, registry.check_label(benchmark, why or "")] += n
             elif end == "awaits-draw":
                 tally.lost["generated"][end, ""] += n
+            elif end in ("open", "merged"):
+                tally.lost["drafted"][end, ""] += n
             elif end != "made":
-                tally.lost["drafted"][end, "" if end in ("open", "merged") else why or ""] += n
+                tally.lost["drafted"][end, why or ""] += n
     return {
         "generators": roots["begun"] - launches,  # a record once for each endpoint of a batch
         "batches": launches - roots["records"],
@@ -444,7 +450,9 @@ def _count_versions(batches: list[int], groups: _Groups) -> None:
                 tally.approved += n
             elif latest:
                 stage, kind = _way_out(number, status, *end)
-                tally.lost[stage][kind, why if kind == "rejected" else ""] += n
+                if kind != "rejected":
+                    why = ""
+                tally.lost[stage][kind, why] += n
 
 
 def _way_out(
@@ -456,13 +464,18 @@ def _way_out(
             return ("samples", "in-review")
         return ("decided", "next-in-review")
     if status != Status.REJECTED:
-        undecided = number == 1 and case_state == State.WITHDRAWN
-        return ("samples" if undecided else "decided"), "withdrawn"
-    if sample_status == Sample.Status.REGENERATING:
-        if failed:
-            return "decided", "regeneration-failed"
-        return "decided", "regeneration-stopped" if stopped else "regenerating"
-    return "decided", "withdrawn" if sample_status == Sample.Status.WITHDRAWN else "rejected"
+        if number == 1 and case_state == State.WITHDRAWN:
+            return "samples", "withdrawn"
+        return "decided", "withdrawn"
+    if sample_status == Sample.Status.WITHDRAWN:
+        return "decided", "withdrawn"
+    if sample_status != Sample.Status.REGENERATING:
+        return "decided", "rejected"
+    if failed:
+        return "decided", "regeneration-failed"
+    if stopped:
+        return "decided", "regeneration-stopped"
+    return "decided", "regenerating"
 
 
 def released(report: FunnelReport, count: int, left_out: Mapping[str, int]) -> FunnelReport:
@@ -475,10 +488,10 @@ def released(report: FunnelReport, count: int, left_out: Mapping[str, int]) -> F
 
 def chart(funnel: SampleFunnel) -> StageChart:
     """The funnel as a figure, in the reader's language."""
-    boxes = [
-        StageBox(stage.label, stage.count, tuple(stage.gains), tuple((loss.label, loss.count) for loss in stage.lost))
-        for stage in funnel.stages
-    ]
+    boxes = []
+    for stage in funnel.stages:
+        losses = tuple((loss.label, loss.count) for loss in stage.lost)
+        boxes.append(StageBox(stage.label, stage.count, tuple(stage.gains), losses))
     return StageChart("funnel", gettext("From drawn records to approved samples"), tuple(boxes))
 
 
@@ -494,7 +507,7 @@ def as_figure(report: FunnelReport, asked: Mapping[str, str], notes: Sequence[st
             if not found:
                 raise Http404
             shown = found[0]
-    lines = [*([shown.label] if shown.label else []), *notes]
+    lines = [*filter(None, [shown.label]), *notes]
     if simulated:
         lines.append(gettext("Simulated models or reviewers: not evidence"))
     figure = chart(shown)

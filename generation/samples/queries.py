@@ -20,10 +20,8 @@ Row = TypeVar("Row", bound=Model)
 def terms(benchmark: str) -> tuple[Term, ...]:
     """The taxonomy in force: the benchmark's own terms and those that admins added."""
     added = TaxonomyTerm.objects.filter(benchmark=benchmark).order_by("code")
-    return (
-        *registry.built_in_terms(benchmark),
-        *(Term(term.code, term.label, term.parent, term.definition) for term in added),
-    )
+    own = [Term(term.code, term.label, term.parent, term.definition) for term in added]
+    return (*registry.built_in_terms(benchmark), *own)
 
 
 def term_label(code: str, label: str) -> str:

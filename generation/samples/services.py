@@ -50,9 +50,10 @@ def make_versions(
     earlier = SampleVersion.objects.filter(sample__in=[row.sample_id for row, _new in made if row.sample_id])
     previous = {version.sample_id: version for version in earlier.select_related("case").order_by("number")}
     rows = [(row, _completed(new, batch, previous.get(row.sample_id or 0))) for row, new in made]
-    created = iter(
-        Sample.objects.bulk_create(
-            Sample(
+    new_samples = []
+    for row, new in rows:
+        if row.sample is None:
+            new_sample = Sample(
                 benchmark=batch.benchmark,
                 task=new.task,
                 batch=batch,
@@ -61,50 +62,60 @@ def make_versions(
                 bound=new.bound,
                 created_at=now,
             )
-            for row, new in rows
-            if row.sample is None
-        )
-    )
+            new_samples.append(new_sample)
+    created = iter(Sample.objects.bulk_create(new_samples))
     samples = [row.sample or next(created) for row, _new in rows]
     specs = []
     for (row, new), sample in zip(rows, samples, strict=True):
-        before = previous.get(sample.pk)
         spec = registry.case_spec(batch.benchmark, new, sample.key, row.version)
-        specs.append(replace(spec, asked_for=tuple(before.reasons) if before else (), simulated=simulated))
+        asked_for: tuple[str, ...] = ()
+        if before := previous.get(sample.pk):
+            asked_for = tuple(before.reasons)
+        specs.append(replace(spec, asked_for=asked_for, simulated=simulated))
     cases = cases_services.open_cases(specs)
     for (row, _new), case in zip(rows, cases, strict=True):
         if row.sample is None:
             merge_trail.record_earlier_decisions(row, case)
     Status = SampleVersion.Status
-    versions = SampleVersion.objects.bulk_create(
-        SampleVersion(
-            sample=sample,
-            number=row.version,
-            draft=row,
-            case=case,
-            title=new.title[:300],
-            content=dict(new.content),
-            status=Status.APPROVED if case.state == State.APPROVED else Status.IN_REVIEW,
-            simulated=simulated,
-            prompt=new.prompt[:100],
-            generator=generator,
-            traps=list(dict.fromkeys(trap for rubric in new.rubrics for trap in rubric.traps)),
-            provenance=dict(new.provenance),
-            created_at=now,
+    versions = []
+    for (row, new), sample, case in zip(rows, samples, cases, strict=True):
+        traps: dict[str, None] = {}
+        for new_rubric in new.rubrics:
+            traps |= dict.fromkeys(new_rubric.traps)
+        status = Status.IN_REVIEW
+        if case.state == State.APPROVED:
+            status = Status.APPROVED
+        versions.append(
+            SampleVersion(
+                sample=sample,
+                number=row.version,
+                draft=row,
+                case=case,
+                title=new.title[:300],
+                content=dict(new.content),
+                status=status,
+                simulated=simulated,
+                prompt=new.prompt[:100],
+                generator=generator,
+                traps=list(traps),
+                provenance=dict(new.provenance),
+                created_at=now,
+            )
         )
-        for (row, new), sample, case in zip(rows, samples, cases, strict=True)
-    )
-    Rubric.objects.bulk_create(
-        Rubric(
-            version=version,
-            key=rubric.key,
-            criterion=rubric.criterion,
-            polarity=rubric.polarity,
-            traps=list(rubric.traps),
-        )
-        for version, (_row, new) in zip(versions, rows, strict=True)
-        for rubric in new.rubrics
-    )
+    versions = SampleVersion.objects.bulk_create(versions)
+    rubrics = []
+    for version, (_row, new) in zip(versions, rows, strict=True):
+        for new_rubric in new.rubrics:
+            rubrics.append(
+                Rubric(
+                    version=version,
+                    key=new_rubric.key,
+                    criterion=new_rubric.criterion,
+                    polarity=new_rubric.polarity,
+                    traps=list(new_rubric.traps),
+                )
+            )
+    Rubric.objects.bulk_create(rubrics)
     for status, sample_status in (
         (Status.APPROVED, Sample.Status.APPROVED),
         (Status.IN_REVIEW, Sample.Status.IN_REVIEW),

@@ -3,7 +3,7 @@
 For benchmarks in which one judgment ends a sample and another sends it back.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,18 +73,24 @@ def validity(benchmark: str, versions: QuerySet[SampleVersion]) -> list[Validity
     counted.
     """
     questions = judgment_questions(benchmark)
-    if not any(choice.ends for question in questions for choice in question.choices):
+    ending = set()
+    for question in questions:
+        if any(choice.ends for choice in question.choices):
+            ending.add(question.key)
+    if not ending:
         return []
     decided = versions.filter(status__in=[Status.APPROVED, Status.REJECTED]).exclude(case__ground=Ground.UNREVIEWED)
     rejected = rejected_judgments(questions, decided.filter(status=Status.REJECTED))
-    by_sample: dict[str, dict[int, bool]] = {question.key: {} for question in questions}  # latest version
-    by_version: dict[str, Counter[bool]] = {question.key: Counter() for question in questions}
+    by_sample: dict[str, dict[int, bool]] = defaultdict(dict)  # latest version
+    by_version: dict[str, Counter[bool]] = defaultdict(Counter)
     overall: dict[int, bool] = {}
     rows = decided.order_by("sample", "number").values_list("sample", "sample__status", "case", "status")
     for sample, sample_status, case, status in rows.iterator(chunk_size=STREAMED):
         approved = status == Status.APPROVED
         for question in questions:
-            in_favour = True if approved else rejected.get(case, {}).get(question.key)
+            in_favour: bool | None = True
+            if not approved:
+                in_favour = rejected.get(case, {}).get(question.key)
             if in_favour is not None:
                 by_sample[question.key][sample] = in_favour
                 by_version[question.key][in_favour] += 1
@@ -94,7 +100,7 @@ def validity(benchmark: str, versions: QuerySet[SampleVersion]) -> list[Validity
         return []
     lines = []
     for question in questions:
-        if any(choice.ends for choice in question.choices):
+        if question.key in ending:
             latest = by_sample[question.key]
             lines.append(Validity(question.label, BY_SAMPLE, len(latest), sum(latest.values())))
         else:
@@ -108,7 +114,11 @@ def judgment_questions(benchmark: str) -> list[Question]:
     spec = sample_case(benchmark)
     if spec is None:
         return []
-    return [question for question in spec.form.questions if any(choice.blocks for choice in question.choices)]
+    blocking = []
+    for question in spec.form.questions:
+        if any(choice.blocks for choice in question.choices):
+            blocking.append(question)
+    return blocking
 
 
 def rejected_judgments(
@@ -131,9 +141,9 @@ def rejected_judgments(
 
 
 def _in_favour(questions: list[Question], answers_by_role: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    deciding = [answers for role, answers in answers_by_role.items() if role in ADJUDICATORS] or list(
-        answers_by_role.values()
-    )
+    deciding = list(answers_by_role.values())
+    if adjudicators := [answers for role, answers in answers_by_role.items() if role in ADJUDICATORS]:
+        deciding = adjudicators
     in_favour: dict[str, bool] = {}
     for question in questions:
         blocking = {choice.value for choice in question.choices if choice.blocks}

@@ -1,5 +1,7 @@
 """Pages of samples and of the calls behind them."""
 
+from collections.abc import Sequence
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -14,7 +16,7 @@ from review.audit.trail import record_read
 from review.cases.forms import case_actions
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
-from review.rules.diffing import diff_words
+from review.rules.diffing import Span, diff_words
 from review.rules.permissions import Can
 from review.rules.state_machine import Ground
 from review.rules.text import whole_number
@@ -43,26 +45,30 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
     numbers = {str(version.number): version for version in versions}
     chosen = numbers.get(request.GET.get("version", ""), versions[-1])
     beside = numbers.get(request.GET.get("beside", ""))
-    if beside is None or beside == chosen:
-        shown = [chosen]
+    shown = [chosen]
+    if beside is not None and beside != chosen:
+        shown = sorted((beside, chosen), key=lambda version: version.number)
     else:
-        shown = sorted((beside, chosen), key=lambda v: v.number)
+        beside = None
+    shown_with_texts = []
     for version in shown:
         record_read(signed_in_account(request), version.case)
+        lineage = queries.lineage(sample.benchmark, version.draft)
+        shown_with_texts.append((version, version.case.frozen.blocks, _wordings(version), lineage))
+    other_traps = []
+    if sample.status == Sample.Status.DISCARDED:
+        other_traps = regeneration.other_traps(sample)
     context = {
         "sample": sample,
         "versions": versions,
         "chosen": chosen,
-        "beside": beside if len(shown) == 2 else None,
-        "shown": [
-            (version, version.case.frozen.blocks, _wordings(version), queries.lineage(sample.benchmark, version.draft))
-            for version in shown
-        ],
+        "beside": beside,
+        "shown": shown_with_texts,
         "simulated": any(version.simulated for version in versions),
         "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
         "held": batches_queries.stopped_versions(sample),
         "failed": regeneration.failed_version(sample),
-        "other_traps": regeneration.other_traps(sample) if sample.status == Sample.Status.DISCARDED else [],
+        "other_traps": other_traps,
         "errata": errata.history(sample),
         "reported": errata.history(sample).values_list("kind", flat=True).last() == Erratum.Kind.REPORTED,
     }
@@ -122,22 +128,28 @@ def sample_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _wordings(version: SampleVersion) -> list[dict[str, object]]:
     """Each rubric with the physicians' changes to it."""
-    return [
-        {
-            "key": rubric.key,
-            "traps": rubric.traps,
-            "polarity": rubric.polarity,
-            "severity": rubric.severity,
-            "removed": rubric.removed,
-            "added": rubric.added,
-            "criterion": rubric.criterion,
-            "severities": rubric.severities if len(set(rubric.severities)) > 1 else (),
-            "diff": diff_words(rubric.criterion, rubric.approved)
-            if rubric.approved and rubric.approved != rubric.criterion
-            else (),
-        }
-        for rubric in version.rubrics.all()
-    ]
+    wordings: list[dict[str, object]] = []
+    for rubric in version.rubrics.all():
+        severities: Sequence[str] = ()
+        diff: Sequence[Span] = ()
+        if len(set(rubric.severities)) > 1:
+            severities = rubric.severities
+        if rubric.approved and rubric.approved != rubric.criterion:
+            diff = diff_words(rubric.criterion, rubric.approved)
+        wordings.append(
+            {
+                "key": rubric.key,
+                "traps": rubric.traps,
+                "polarity": rubric.polarity,
+                "severity": rubric.severity,
+                "removed": rubric.removed,
+                "added": rubric.added,
+                "criterion": rubric.criterion,
+                "severities": severities,
+                "diff": diff,
+            }
+        )
+    return wordings
 
 
 @requires(Can.PRODUCE, "GET")
