@@ -40,14 +40,17 @@ def stops(
     row: Draft, batch: Batch, findings: Sequence[CheckFinding], fingerprint: text_similarity.TextFingerprint | None
 ) -> bool:
     """Store findings of a finished draft, with that of a similar sample; whether they stop it."""
-    rows: list[dict[str, Any]] = [
-        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail} for finding in findings
-    ]
-    if fingerprint is not None and {text_similarity.IDENTICAL, text_similarity.NEARLY_IDENTICAL} & set(batch.checks):
-        rows += _find_similar_sample(row, batch, fingerprint)
+    stored = []
     now = timezone.now()
-    Finding.objects.bulk_create(Finding(draft=row, created_at=now, **row_values) for row_values in rows)
-    return any(row_values["stops"] for row_values in rows)
+    for finding in findings:
+        stored.append(
+            Finding(draft=row, created_at=now, check_name=finding.check, stops=finding.stops, detail=finding.detail)
+        )
+    if fingerprint is not None and {text_similarity.IDENTICAL, text_similarity.NEARLY_IDENTICAL} & set(batch.checks):
+        for values in _find_similar_sample(row, batch, fingerprint):
+            stored.append(Finding(draft=row, created_at=now, **values))
+    Finding.objects.bulk_create(stored)
+    return any(finding.stops for finding in stored)
 
 
 def _find_similar_sample(
@@ -69,13 +72,15 @@ def _find_similar_sample(
         return []
     sharing = Band.objects.filter(value__in=fingerprint.bands).order_by().values("fingerprint").distinct()
     candidates = other_texts.filter(pk__in=sharing).order_by("pk").values_list("pk", "signature")
-    likenesses = [
-        (text_similarity.likeness(fingerprint.signature, bytes(raw)), pk) for pk, raw in candidates.iterator()
-    ]
-    best, pk = max(likenesses, default=(0.0, 0), key=lambda pair: (pair[0], -pair[1]))
+    best, nearest = 0.0, 0
+    for pk, raw in candidates.iterator():  # of equally near ones, the first
+        likeness = text_similarity.likeness(fingerprint.signature, bytes(raw))
+        if likeness > best:
+            best, nearest = likeness, pk
     if best < text_similarity.LIKENESS_THRESHOLD:
         return []
-    return [_similarity_finding(text_similarity.NEARLY_IDENTICAL, Sample.objects.get(versions__fingerprint=pk), best)]
+    sample = Sample.objects.get(versions__fingerprint=nearest)
+    return [_similarity_finding(text_similarity.NEARLY_IDENTICAL, sample, best)]
 
 
 def _locked_index(benchmark: str) -> TextIndex:

@@ -1,6 +1,6 @@
 """Pages of drafts and of the findings of checks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -23,6 +23,7 @@ from review.common.decorators import redirect_saying, requires, signed_in_accoun
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.errors import ReviewError
 from review.models import User
+from review.rules.blocks import Block
 from review.rules.permissions import Can
 
 RECORD_FIELDS = ("record__private", "record__content")  # large, and not shown in lists
@@ -63,12 +64,14 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
     is_made = bool(draft.data) and (draft.gate or version)  # one that was erased has no data
     new_sample = None
+    blocks: Sequence[Block] = ()
     if is_made:
         new_sample = batches_queries.sample_of_draft(draft)
+        blocks = registry.case_spec(draft.batch.benchmark, new_sample, "", draft.version).blocks
     context = {
         "draft": draft,
         "made": new_sample,
-        "blocks": registry.case_spec(draft.batch.benchmark, new_sample, "", draft.version).blocks if new_sample else (),
+        "blocks": blocks,
         "lineage": samples_queries.lineage(draft.batch.benchmark, draft),
         "findings": draft.findings.select_related("other").order_by("pk"),
         "events": draft.gate_events.select_related("actor").order_by("pk"),

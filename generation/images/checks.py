@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from generation.images import jpeg_segments
@@ -63,15 +63,16 @@ class CleanImage:
 
 def as_json(image: CleanImage) -> dict[str, Any]:
     """An image as JSON, for `from_json`."""
-    return {
-        name: base64.b64encode(value).decode() if isinstance(value := getattr(image, name), bytes) else value
-        for name in CleanImage.__slots__
-    }
+    value: dict[str, Any] = asdict(image)
+    for name in ("data", "thumbnail"):
+        value[name] = base64.b64encode(value[name]).decode()
+    return value
 
 
 def from_json(value: dict[str, Any]) -> CleanImage:
     """The image that `as_json` wrote."""
-    return CleanImage(**{**value, **{name: base64.b64decode(value[name]) for name in ("data", "thumbnail")}})
+    decoded = {name: base64.b64decode(value[name]) for name in ("data", "thumbnail")}
+    return CleanImage(**{**value, **decoded})
 
 
 def clean(data: bytes) -> CleanImage:
@@ -190,7 +191,10 @@ def _clean_image(image: "Pillow.Image", data: bytes, *, is_jpeg: bool, keep_jpeg
     if copy is None:
         if upright.mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16"):
             alpha = "transparency" in upright.info or upright.mode in ("PA", "RGBa", "La")
-            upright = upright.convert("RGBA" if alpha else "RGB")
+            mode = "RGB"
+            if alpha:
+                mode = "RGBA"
+            upright = upright.convert(mode)
         copy, media_type = _png(upright), PNG
         if is_jpeg and len(copy) > MAX_STORED:
             copy, media_type = _jpeg(upright, QUALITY), JPEG

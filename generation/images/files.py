@@ -24,7 +24,10 @@ def image_name(sha256: str, *, thumbnail: bool = False) -> str:
     """The name in the store of the image with this digest. Raises NoImage for other text."""
     if not _SHA256.fullmatch(sha256):
         raise NoImage(sha256)
-    return f"{sha256[:2]}/{sha256}" + (".thumbnail" if thumbnail else "")
+    name = f"{sha256[:2]}/{sha256}"
+    if thumbnail:
+        name += ".thumbnail"
+    return name
 
 
 def open_image(sha256: str, *, thumbnail: bool = False) -> tuple[str, bytes]:
@@ -37,7 +40,9 @@ def open_image(sha256: str, *, thumbnail: bool = False) -> tuple[str, bytes]:
         raise NoImage(sha256) from None
     if not thumbnail and hashlib.sha256(data).hexdigest() != sha256:
         raise NoImage(sha256)
-    return PNG if data.startswith(b"\x89PNG") else JPEG, data
+    if data.startswith(b"\x89PNG"):
+        return PNG, data
+    return JPEG, data
 
 
 def write_image(sha256: str, data: bytes, *, thumbnail: bool = False) -> None:

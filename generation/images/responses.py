@@ -10,7 +10,9 @@ REVALIDATED = "private, no-cache"
 
 def image_response(request: HttpRequest, sha256: str, *, thumbnail: bool) -> HttpResponse:
     """The image with its type, or 304 if the client has it. Raises Http404."""
-    etag = f'"{sha256}{"-thumbnail" if thumbnail else ""}"'
+    etag = f'"{sha256}"'
+    if thumbnail:
+        etag = f'"{sha256}-thumbnail"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag, "Cache-Control": REVALIDATED})
     try:

@@ -144,20 +144,21 @@ def _mail(row: Delivery, person: User) -> None:
 
 def email_of(row: Delivery) -> tuple[str, str]:
     """The subject and the text of a message, in the language that is active."""
-    told = content(row)
+    facts = content(row)
     label = str(Occasion(row.occasion).label)
     if row.occasion == Occasion.DIGEST:
         lines = [
-            _("Cases that you hold: %(count)s") % {"count": told["held"]},
-            _("Cases that you could take: %(count)s") % {"count": told["open"]},
-            _("Unread notifications: %(count)s") % {"count": told["unread"]},
+            _("Cases that you hold: %(count)s") % {"count": facts["held"]},
+            _("Cases that you could take: %(count)s") % {"count": facts["open"]},
+            _("Unread notifications: %(count)s") % {"count": facts["unread"]},
         ]
     else:
-        about = told.get("job") or told.get("release")
         happened = label[:1].upper() + label[1:]
-        lines = [with_label(happened, about) if about else happened]
+        if about := facts.get("job") or facts.get("release"):
+            happened = with_label(happened, about)
+        lines = [happened]
     if row.occasion == Occasion.PAUSED:
         lines += filter(None, [advice(Job.objects.get(pk=row.facts["job"]))])
     off = settings.MHB_SITE_URL.rstrip("/") + reverse("review:notices")
-    lines += [str(told["url"]), "", _("Choose what you are e-mailed: %(link)s") % {"link": off}]
+    lines += [str(facts["url"]), "", _("Choose what you are e-mailed: %(link)s") % {"link": off}]
     return f"MHB: {label}", "\n".join(lines)

@@ -42,12 +42,9 @@ def save_webhook(hook: Webhook, **fields: Any) -> Webhook:
 
     Raises ValidationError.
     """
-    before = {}
+    before, verb = {}, "added"
     if hook.pk:
-        before = {name: getattr(hook, name) for name in fields}
-    verb = "added"
-    if hook.pk:
-        verb = "changed"
+        before, verb = {name: getattr(hook, name) for name in fields}, "changed"
     for name, value in fields.items():
         setattr(hook, name, value)
     hook.full_clean()

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from generation import tasks
 from generation.notifications import services
 from generation.notifications.forms import DeliveryFilters, WebhookForm
-from review.common.decorators import redirect_saying, requires
+from review.common.decorators import posted_data, redirect_saying, render_form, requires
 from review.common.lists import list_context
 from review.models import Delivery, Occasion, Webhook
 from review.rules.permissions import Can
@@ -17,10 +17,10 @@ from review.rules.permissions import Can
 @requires(Can.CONNECT, "GET")
 def webhooks(request: HttpRequest) -> HttpResponse:
     """All webhooks, each with its last delivery."""
-    rows = [
-        (hook, [Occasion(name).label for name in hook.occasions], hook.deliveries.last())
-        for hook in Webhook.objects.order_by("name")
-    ]
+    rows = []
+    for hook in Webhook.objects.order_by("name"):
+        occasions = [Occasion(name).label for name in hook.occasions]
+        rows.append((hook, occasions, hook.deliveries.last()))
     return render(request, "generation/notifications/webhooks.html", {"rows": rows})
 
 
@@ -37,7 +37,7 @@ def webhook(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
-    form = WebhookForm(request.POST if request.method == "POST" else None, instance=hook)
+    form = WebhookForm(posted_data(request), instance=hook)
     name = hook.name
     if form.is_valid():
         if hook.pk:
@@ -48,7 +48,7 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
         messages.success(request, _("Webhook %(name)s saved.") % {"name": saved})
         return redirect("generation:webhook", saved.name)
     context = {"form": form, "name": name, "used": bool(hook.pk) and services.is_used(hook)}
-    return render(request, "generation/notifications/webhook.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/notifications/webhook.html", context, refused=form.errors)
 
 
 @requires(Can.CONNECT, "POST")

@@ -84,16 +84,19 @@ def attempts(benchmark: str, by: Collection[str] = ()) -> list[Attempts]:
             cell["first"] += number == 1
             cell["first_approved"] += approved and number == 1
             cell["tries"] += number * approved
-    return [
-        Attempts(dict.fromkeys(GROUPINGS) | dict(zip(by, key, strict=True)), **cell)
-        for key, cell in sorted(counts.items())
-    ]
+    groups = []
+    for key, cell in sorted(counts.items()):
+        values = dict.fromkeys(GROUPINGS) | dict(zip(by, key, strict=True))
+        groups.append(Attempts(values, **cell))
+    return groups
 
 
 def _keys(by: Sequence[str], traps: Iterable[str], prompt: str, generator: str) -> set[tuple[str, ...]]:
-    values = {"prompt": prompt, "generator": generator}
+    trap_values = [""]
     if "trap" in by:
-        trap_values = traps
-    else:
-        trap_values = [""]
-    return {tuple(trap if name == "trap" else values[name] for name in by) for trap in trap_values}
+        trap_values = list(traps)
+    keys = set()
+    for trap in trap_values:
+        values = {"trap": trap, "prompt": prompt, "generator": generator}
+        keys.add(tuple(values[name] for name in by))
+    return keys

@@ -20,7 +20,9 @@ def queue_next(version: SampleVersion) -> bool:
         return False
     job = life_cycle.lock_job(sample.batch_id)
     most = sample.batch.settings.get("versions")  # a setting of recipes that have it
-    if version.number >= (most if isinstance(most, int) else registry.recipe(sample.benchmark).max_versions):
+    if not isinstance(most, int):
+        most = registry.recipe(sample.benchmark).max_versions
+    if version.number >= most:
         return False
     if job.status == Job.Status.CANCELLED:
         return False
@@ -51,13 +53,18 @@ def other_traps(sample: Sample) -> list[Term]:
 
     Empty if the samples of the benchmark carry none.
     """
-    versions = SampleVersion.objects.filter(sample=sample).values_list("traps", "draft__preferred")
-    used = {trap for traps in versions for each in traps for trap in each}
-    if not any(traps for traps, _preferred in versions):
+    used: set[str] = set()
+    carries_any = False
+    for traps, preferred in SampleVersion.objects.filter(sample=sample).values_list("traps", "draft__preferred"):
+        used.update(traps, preferred)
+        carries_any = carries_any or bool(traps)
+    if not carries_any:
         return []
     alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
     rows = SampleVersion.objects.filter(sample__batch=sample.batch_id, status__in=alive).values_list("traps", flat=True)
-    carried = Counter(trap for traps in rows for trap in traps)
+    carried: Counter[str] = Counter()
+    for traps in rows:
+        carried.update(traps)
     offered = [term for term in terms(sample.benchmark) if term.parent and term.code not in used]
     return sorted(offered, key=lambda term: carried[term.code])
 
@@ -95,14 +102,19 @@ def draw_again(sample_id: int, trap: str = "") -> Draft:
     codes = [term.code for term in other_traps(sample)]
     if trap and trap not in codes:
         raise errors.TrapUsed(f"{trap!r}; {gettext('free:')} {', '.join(codes) or '-'}")
+    number, preferred = 0, codes[:1]
     last = Draft.objects.filter(sample=sample).order_by("-version", "-pk").first()
+    if last:
+        number = last.version
+    if trap:
+        preferred = [trap]
     newest = SampleVersion.objects.filter(sample=sample).select_related("draft").latest("number")
     row = Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,
         sample=sample,
-        version=max(newest.number, last.version if last else 0) + 1,
-        preferred=[trap] if trap else codes[:1],
+        version=max(newest.number, number) + 1,
+        preferred=preferred,
         endpoint_id=newest.draft.endpoint_id,
     )
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.REGENERATING)

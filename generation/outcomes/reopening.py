@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from generation.models import ReleasedSample, Sample, SampleVersion
 from review.access import visibility
@@ -33,9 +33,11 @@ class Reopened:
 def approved(person_id: int, *, released: bool) -> QuerySet[SampleVersion]:
     """The approved versions that a physician reviewed, those in a release or the others."""
     reviews = visibility.counted_reviews().filter(physician=person_id, case=OuterRef("case"))
-    in_release = Exists(ReleasedSample.objects.filter(version=OuterRef("pk")))
-    rows = SampleVersion.objects.filter(Exists(reviews), status=SampleVersion.Status.APPROVED)
-    return rows.filter(in_release if released else ~in_release).select_related("sample").order_by("pk")
+    in_release: Q = Q(Exists(ReleasedSample.objects.filter(version=OuterRef("pk"))))
+    if not released:
+        in_release = ~in_release
+    rows = SampleVersion.objects.filter(Exists(reviews), in_release, status=SampleVersion.Status.APPROVED)
+    return rows.select_related("sample").order_by("pk")
 
 
 def reopen(person_id: int, *, actor: User | Operator, reason: str) -> Reopened:

@@ -27,7 +27,10 @@ class PromptSetForm(forms.Form):
     )
 
     def __init__(self, data: Any, *, base: ShownSet) -> None:
-        super().__init__(data, initial={"name": base.stored.name if base.stored else ""})
+        name = ""
+        if base.stored:
+            name = base.stored.name
+        super().__init__(data, initial={"name": name})
         self._base = base
         for file, text in sorted(base.texts.items()):
             self.fields[f"text-{file}"] = forms.CharField(

@@ -77,9 +77,11 @@ def released_texts(benchmark: str) -> dict[str, dict[str, str]]:
     folder = _folder(benchmark)
     if not folder.is_dir():
         return {"": {}}
-    default = folder_texts(folder)
-    others = {path.name: folder_texts(path) for path in sorted(folder.iterdir()) if path.is_dir()}
-    return {"": default, **{name: {**default, **texts} for name, texts in others.items() if texts}}
+    sets = {"": folder_texts(folder)}
+    for path in sorted(filter(Path.is_dir, folder.iterdir())):
+        if texts := folder_texts(path):
+            sets[path.name] = {**sets[""], **texts}
+    return sets
 
 
 def stored_sets(benchmark: str) -> QuerySet[PromptSet]:
@@ -154,14 +156,16 @@ def using(benchmark: str, prompt_set: PromptSet | None) -> Iterator[None]:
         yield
         return
     folder = _folder(benchmark)
-    released = {
-        (path.stem, path.read_text(encoding="utf-8").strip()): read_prompt(path)
-        for path in [*sorted(folder.glob("*/*.md")), *sorted(folder.glob("*.md"))]
-    }
-    prompts = {
-        file: released.get((file, text.strip())) or parse_prompt(f"{benchmark}/{prompt_set}/{file}", text)
-        for file, text in prompt_set.texts.items()
-    }
+    released = {}
+    for path in [*sorted(folder.glob("*/*.md")), *sorted(folder.glob("*.md"))]:
+        released[path.stem, path.read_text(encoding="utf-8").strip()] = path
+    prompts = {}
+    for file, text in prompt_set.texts.items():
+        released_file = released.get((file, text.strip()))
+        if released_file:
+            prompts[file] = read_prompt(released_file)
+        else:
+            prompts[file] = parse_prompt(f"{benchmark}/{prompt_set}/{file}", text)
     with in_force(benchmark, prompts):
         yield
 
@@ -183,9 +187,14 @@ def differences(first: ShownSet, second: ShownSet) -> list[FileDifference]:
     for file in sorted({*first.texts, *second.texts}):
         before, after = _turns(first, file), _turns(second, file)
         if before != after:
-            pairs = [pair for pair in align_turns(before, after) if pair.change != "same"]
-            turns = [(pair.before or pair.after, _shortened(pair.spans)) for pair in pairs]
-            found.append(FileDifference(file, [(turn.speaker if turn else "", spans) for turn, spans in turns]))
+            turns = []
+            for pair in align_turns(before, after):
+                if pair.change != "same":
+                    speaker = ""
+                    if turn := pair.before or pair.after:
+                        speaker = turn.speaker
+                    turns.append((speaker, _shortened(pair.spans)))
+            found.append(FileDifference(file, turns))
     return found
 
 

@@ -51,7 +51,10 @@ def save(
             % {"name": repr(name[:60])}
         )
     whole = {file: _normalised(text) for file, text in {**base.texts, **texts}.items()}
-    if faults := [fault for found in problems(benchmark, whole).values() for fault in found]:
+    faults: list[str] = []
+    for found in problems(benchmark, whole).values():
+        faults += found
+    if faults:
         raise errors.PromptsFaulty(" ".join(faults[: limits.PROBLEMS]))
     try:
         return _store(benchmark, name, whole, base, note, actor)
@@ -68,13 +71,18 @@ def _store(
         return newest
     if newest is not None and base.stored is not None and base.stored.name == name and base.stored != newest:
         raise errors.StalePrompts
+    number, based_on = 1, ""
+    if newest is not None:
+        number = newest.number + 1
+    if base.name != queries.DEFAULT:
+        based_on = base.name
     row = PromptSet.objects.create(
         benchmark=benchmark,
         name=name,
-        number=newest.number + 1 if newest else 1,
+        number=number,
         texts=whole,
         digest=queries.digest_of(whole),
-        based_on="" if base.name == queries.DEFAULT else base.name,
+        based_on=based_on,
         note=note,
         author=actor,
         at=timezone.now(),
@@ -128,7 +136,7 @@ def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mappi
     """What is wrong with a file, in words. Nothing but ``$placeholders`` is ever filled in."""
     same_file = [texts[file] for texts in released.values() if file in texts]
     if not same_file:
-        known = ", ".join(f"{each}.md" for each in released[""]) or "-"
+        known = ", ".join(f"{name}.md" for name in released[""]) or "-"
         yield _("no prompt file of this benchmark; known: %(known)s.") % {"known": known}
         return
     if len(text) > limits.PROMPT:
@@ -146,7 +154,7 @@ def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mappi
     if len(prompt.version) > MAX_VERSION:
         yield _("its version is longer than %(n)s characters.") % {"n": MAX_VERSION}
         return
-    in_sets = [parse_prompt(f"{benchmark}/{file}", each).placeholders for each in same_file]
+    in_sets = [parse_prompt(f"{benchmark}/{file}", released_text).placeholders for released_text in same_file]
     allowed, needed = frozenset[str]().union(*in_sets), in_sets[0].intersection(*in_sets)
     if unknown := sorted(placeholders - allowed):
         names = {"names": _named(name[:40] for name in unknown), "known": _named(sorted(allowed)) or "-"}

@@ -9,7 +9,7 @@ from generation import errors
 from generation.models import Batch
 from generation.prompts import forms, queries, services
 from generation.recipes import registry
-from review.common.decorators import refusals_on, requires, signed_in_account
+from review.common.decorators import posted_data, refusals_on, render_form, requires, signed_in_account
 from review.rules.permissions import Can, allowed
 
 
@@ -41,7 +41,7 @@ def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
         **_context(benchmark),
         "first": first,
         "second": second,
-        "names": [each.name for each in queries.sets(benchmark)],
+        "names": [shown.name for shown in queries.sets(benchmark)],
         "differences": queries.differences(first, second),
     }
     return render(request, "generation/prompts/compare.html", context)
@@ -51,7 +51,7 @@ def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
 def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     """Edit a set; saving makes a new version of a set of one's own."""
     base = _shown(benchmark, name)
-    form = forms.PromptSetForm(request.POST if request.method == "POST" else None, base=base)
+    form = forms.PromptSetForm(posted_data(request), base=base)
     if form.is_valid():
         with refusals_on(form, errors.GenerationError):
             saved = services.save(
@@ -65,7 +65,7 @@ def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpRespons
             messages.success(request, _("Prompt set %(name)s saved.") % {"name": saved})
             return redirect("generation:prompt-set", benchmark, str(saved))
     context = {**_context(benchmark), "base": base, "form": form}
-    return render(request, "generation/prompts/edit.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/prompts/edit.html", context, refused=form.errors)
 
 
 def _shown(benchmark: str, name: str) -> queries.ShownSet:

@@ -103,9 +103,8 @@ def erase_source(
     left = records.exclude(external_id__startswith=ERASED_NAME, title=ERASED).order_by("pk")
     while chunk := set(left.values_list("external_id", flat=True)[:CHUNK]):
         chosen = records.filter(external_id__in=chunk)
-        total += _erase(
-            chosen, Draft.objects.filter(record__in=chosen), within=drafts, source=source, reason=reason, actor=actor
-        )
+        linked = Draft.objects.filter(record__in=chosen)
+        total += _erase(chosen, linked, within=drafts, source=source, reason=reason, actor=actor)
         tell(total.records)
     _erase_terms(source, reason=reason, actor=actor)
     return total
@@ -141,7 +140,9 @@ def _erase(
     found = {record.pk: record for record in records.select_for_update().order_by("pk")}
     draft_pks = list(drafts.select_for_update().order_by("pk").values_list("pk", flat=True))
     chosen = Draft.objects.filter(pk__in=draft_pks)
-    _check_erasable(chosen, within=chosen if within is None else within)
+    if within is None:
+        within = chosen
+    _check_erasable(chosen, within=within)
     versions = queries.versions_of(chosen)
     cases = list(versions.values_list("case", flat=True))
     cases += Case.objects.filter(repeats__case__in=cases).values_list("pk", flat=True)
@@ -149,7 +150,8 @@ def _erase(
     if batch is None:
         facts["records"] = {str(pk): digest([record.content, record.private]) for pk, record in found.items()}
     else:
-        facts |= {"batch": batch.pk, "drafts": digest([list(pair) for pair in chosen.values_list("pk", "data")])}
+        drafts_digest = digest([list(pair) for pair in chosen.values_list("pk", "data")])
+        facts |= {"batch": batch.pk, "drafts": drafts_digest}
     for case in Case.objects.filter(pk__in=cases).exclude(state__in=FINAL):
         cases_services.withdraw(case.pk, actor=actor, reason=ERASED)
     samples = Sample.objects.filter(versions__in=versions)
@@ -215,7 +217,9 @@ def _erase_records(records: Iterable[SourceRecord]) -> None:
     for values in NamedValues.objects.filter(source__records__in=found).distinct():
         kept: list[Any] = []
         for record, text in zip(values.values[::2], values.values[1::2], strict=True):
-            kept += (record, "" if record in found else text)
+            if record in found:
+                text = ""
+            kept += (record, text)
         if kept != values.values:
             NamedValues.objects.filter(pk=values.pk).update(values=kept)
     Reference.objects.filter(record__in=found).delete()

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -14,7 +14,7 @@ from generation.removal import queries, services
 from generation.removal.forms import DeletionForm
 from generation.removal.queries import Subject
 from review.cases.erasure import ERASED
-from review.common.decorators import refusals_on, requires, signed_in_account
+from review.common.decorators import refusals_on, render_form, requires, signed_in_account
 from review.rules.permissions import Can
 
 
@@ -23,7 +23,10 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Archive something, restore it, or delete it for good; what each would do."""
     row = queries.subject(kind, pk)
     action = request.POST.get("action", "")
-    form = DeletionForm(request.POST if action == "delete" else None)
+    posted = None
+    if action == "delete":
+        posted = request.POST
+    form = DeletionForm(posted)
     actor = None
     if request.method == "POST":
         actor = signed_in_account(request)
@@ -42,7 +45,9 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         with refusals_on(form, GenerationError):
             services.delete(kind, pk, reason=form.cleaned_data["reason"], actor=actor)
             messages.success(request, _("Deleted. The audit trail keeps the reason and a digest."))
-            return redirect("generation:batches" if isinstance(row, Batch) else "generation:sources")
+            if isinstance(row, Batch):
+                return redirect("generation:batches")
+            return redirect("generation:sources")
     context: dict[str, Any] = {
         "row": row,
         "name": _name(row),
@@ -54,7 +59,7 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         "is_erased": ERASED in (getattr(row, "label", ""), getattr(row, "title", "")),
         "form": form,
     }
-    return render(request, "generation/removal/removal.html", context, status=422 if form.errors else 200)
+    return render_form(request, "generation/removal/removal.html", context, refused=form.errors)
 
 
 def _name(row: Subject) -> str:

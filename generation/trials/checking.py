@@ -64,7 +64,10 @@ def _due(job: Job) -> list[Trial]:
         # A simulated model refuses nothing.
         if str(trial.endpoint.pk) not in job.model_checks and not trial.endpoint.simulated:
             due[trial.endpoint.pk].append(trial)
-    return [trial for trials in due.values() for trial in trials[:MAX_TRIALS]]
+    first_trials = []
+    for trials in due.values():
+        first_trials += trials[:MAX_TRIALS]
+    return first_trials
 
 
 def _try_all(pk: int, trials: list[Trial]) -> list[tuple[Trial, dict[str, Any]]]:
@@ -105,8 +108,8 @@ def _try(pk: int, trial: Trial) -> dict[str, Any]:
         "answered": answered,
         "seconds": round(seconds, 2),
         "cost": str(cost),
-        "findings": [{"code": each.code, "detail": each.detail} for each in found],
-        "blocks": any(each.blocks for each in found),
+        "findings": [{"code": finding.code, "detail": finding.detail} for finding in found],
+        "blocks": any(finding.blocks for finding in found),
     }
 
 
@@ -116,13 +119,15 @@ def _store(pk: int, results: dict[str, dict[str, Any]]) -> None:
     job.model_checks = {**job.model_checks, **results}
     job.checking_until = None
     job.save(update_fields=["model_checks", "checking_until"])
-    lines = [
-        f"{entry['endpoint']}: {finding.words}{f' ({finding.detail})' if finding.detail else ''}"
-        for entry in results.values()
-        for finding in blocking(entry)
-    ]
+    lines: dict[str, None] = {}  # each once
+    for entry in results.values():
+        for finding in blocking(entry):
+            line = f"{entry['endpoint']}: {finding.words}"
+            if finding.detail:
+                line += f" ({finding.detail})"
+            lines[line] = None
     if lines and job.status == Job.Status.RUNNING:
-        life_cycle.pause(pk, because=MODEL_CHECK, detail=" ".join(dict.fromkeys(lines)))
+        life_cycle.pause(pk, because=MODEL_CHECK, detail=" ".join(lines))
 
 
 @transaction.atomic
@@ -136,7 +141,10 @@ def adapt(pk: int) -> Job:
     job = life_cycle.lock_job(pk)
     kind = kind_of(job)
     launched = dict(kind.get(pk).endpoint_settings)
-    remedies = {key: remedy for key, entry in job.model_checks.items() if (remedy := remedy_of(entry))}
+    remedies = {}
+    for key, entry in job.model_checks.items():
+        if remedy := remedy_of(entry):
+            remedies[key] = remedy
     if not remedies:
         raise errors.NothingToAdapt
     for endpoint in Endpoint.objects.select_for_update(no_key=True).filter(pk__in=remedies).order_by("pk"):
@@ -152,10 +160,18 @@ def adapt(pk: int) -> Job:
 
 def remedy_of(entry: dict[str, Any]) -> dict[str, Any]:
     """The settings with which a model may accept what it refused."""
-    return {name: value for found in blocking(entry) for name, value in findings.REMEDIES.get(found.code, {}).items()}
+    remedy: dict[str, Any] = {}
+    for finding in blocking(entry):
+        remedy |= findings.REMEDIES.get(finding.code, {})
+    return remedy
 
 
 def blocking(entry: dict[str, Any]) -> list[findings.TrialFinding]:
     """The findings about a model because of which its job does not begin."""
-    every = [findings.TrialFinding(**each) for tried in entry["tried"] for each in tried["findings"]]
-    return [finding for finding in dict.fromkeys(every) if finding.blocks]
+    found: dict[findings.TrialFinding, None] = {}  # each once
+    for trial in entry["tried"]:
+        for values in trial["findings"]:
+            finding = findings.TrialFinding(**values)
+            if finding.blocks:
+                found[finding] = None
+    return list(found)

@@ -140,16 +140,19 @@ def _all(sent: Sent) -> Iterator[TrialFinding]:
     if len(text) >= LONG_PROMPT and 0 < counted * CHARS_PER_TOKEN < len(text):
         yield TrialFinding("truncated", f"{counted} tokens for {len(text)} characters")
     if any(not attempt.error for attempt in sent.attempts):
-        formats = [format_of(attempt.sent) for attempt in (sent.attempts[0], sent.attempts[-1])]
-        if formats[0] is Format.JSON_SCHEMA and formats[1] is not Format.JSON_SCHEMA:
+        first, last = format_of(sent.attempts[0].sent), format_of(sent.attempts[-1].sent)
+        if first is Format.JSON_SCHEMA and last is not Format.JSON_SCHEMA:
             yield TrialFinding("no_schema")
     if sent.no_batches is not None and sent.no_batches.permanent:
         yield TrialFinding("no_batches", sent.no_batches.detail[:500])
 
 
 def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
-    last = sent.last
-    detail = message_in(last.detail if last and last.detail else error.detail)[:500]
+    last, detail = sent.last, error.detail
+    body: Mapping[str, Any] = {}
+    if last is not None:
+        detail, body = last.detail or error.detail, last.sent
+    detail = message_in(detail)[:500]
     for kind, code in _OF_ERRORS.items():
         if isinstance(error, kind):
             return TrialFinding(code, detail or error.detail)
@@ -157,8 +160,10 @@ def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
         return TrialFinding("stream")
     if isinstance(error, BadRequest):
         has_images = any(message.images for message in sent.request.messages)
-        return of_refusal(detail, last.sent if last else {}, has_images=has_images)
-    return TrialFinding("silent", in_words(last.error, detail) if last and last.error else str(error)[:500])
+        return of_refusal(detail, body, has_images=has_images)
+    if last is not None and last.error:
+        return TrialFinding("silent", in_words(last.error, detail))
+    return TrialFinding("silent", str(error)[:500])
 
 
 def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> TrialFinding:
@@ -182,7 +187,7 @@ def _roles_refused(detail: str, sent: Mapping[str, Any]) -> str:
     roles = [turn["role"] for turn in sent.get("messages", ())]
     has_system = "system" in roles
     turns = [role for role in roles if role != "system"]
-    alternates = turns == [("user", "assistant")[place % 2] for place in range(len(turns))]
+    alternates = turns == (["user", "assistant"] * len(turns))[: len(turns)]
     speaks_of_order = _ALTERNATION.search(detail) is not None
     if speaks_of_order and not alternates:
         return "alternating_roles"

@@ -94,13 +94,15 @@ async def _send(
             else:
                 reply, value = await gateway.ask_structured(target, request, shape, tries=1)
         except LLMError as failure:
-            error, reply = failure, failure.reply or (attempts[-1].reply if attempts else None)
+            error, reply = failure, failure.reply
+            if reply is None and attempts:
+                reply = attempts[-1].reply
         is_reached = bool(attempts) and attempts[-1].http_status is not None
         if looks and is_reached:
-            told = None
+            length = None
             if isinstance(error, ContextTooLong):
-                told = context_in(error.detail)
-            context = told or await context_length(gateway, target)
+                length = context_in(error.detail)
+            context = length or await context_length(gateway, target)
         if batched and is_reached:
             try:
                 await BatchClient(gateway, target).rehearse(attempts[-1].sent, seconds)
