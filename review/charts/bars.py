@@ -88,12 +88,14 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
     legend = legend_entries([row.series for row in rows if row.series])
     signs = {entry.label: entry for entry in legend}
     marks = []
+    previous = ""
     for index, row in enumerate(rows):
-        if row.value is not None:
-            limits = (row.low, row.high)
-        else:
-            limits = (None, None)
-        low, high = (None if limit is None else round(100 * limit, 2) for limit in limits)
+        low, high, interval, count = None, None, "", ""
+        if row.value is not None and row.low is not None and row.high is not None:
+            low, high = round(100 * row.low, 2), round(100 * row.high, 2)
+            interval = "–".join(format_share(limit, percent=row.percent) for limit in (row.low, row.high))
+        if row.denominator is not None:
+            count = f"{row.numerator}/{row.denominator}"
         marks.append(
             BarMark(
                 label=row.label,
@@ -103,17 +105,16 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 low=low,
                 high=high,
                 text=format_share(row.value, percent=row.percent),
-                interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None)
-                or row.note,
-                count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
+                interval=interval or row.note,
+                count=count,
                 sign=signs.get(row.series, LegendEntry("", 0, hollow=row.hollow)),
-                leads=not index or rows[index - 1].label != row.label,
+                leads=not index or row.label != previous,
             )
         )
+        previous = row.label
     percent = all(row.percent for row in rows)
-    return BarChart(
-        name, title, tuple(marks), tuple(format_tick(share, percent=percent) for share in SHARE_TICKS), legend
-    )
+    ticks = [format_tick(share, percent=percent) for share in SHARE_TICKS]
+    return BarChart(name, title, tuple(marks), tuple(ticks), legend)
 
 
 def amounts(
@@ -126,20 +127,28 @@ def amounts(
     words: the legend of the first and of the second count.
     top: a minimum for the end of the scale, for charts that share one.
     """
-    top = max([top, 1, *(count for row in rows for count in (row.first, row.second))])
+    top = max(top, 1)
+    for row in rows:
+        top = max(top, row.first, row.second)
     legend = (LegendEntry(words[0], 0), LegendEntry(words[1], 0, hollow=True))
-    marks = [
-        BarMark(
-            label=row.label,
-            series=sign.label,
-            href=row.href,
-            width=round(100 * count / top, 2),
-            text=str(count),
-            sign=sign,
-            leads=sign is legend[0],
-            heading=row.group if sign is legend[0] and (not index or rows[index - 1].group != row.group) else "",
-        )
-        for index, row in enumerate(rows)
-        for sign, count in zip(legend, (row.first, row.second), strict=True)
-    ]
+    marks = []
+    previous = ""
+    for row in rows:
+        heading = ""
+        if row.group != previous:
+            heading = previous = row.group
+        for sign, count in zip(legend, (row.first, row.second), strict=True):
+            marks.append(
+                BarMark(
+                    label=row.label,
+                    series=sign.label,
+                    href=row.href,
+                    width=round(100 * count / top, 2),
+                    text=str(count),
+                    sign=sign,
+                    leads=sign is legend[0],
+                    heading=heading,
+                )
+            )
+            heading = ""  # on the first bar only
     return BarChart(name, title, tuple(marks), (), legend)

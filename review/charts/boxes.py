@@ -54,18 +54,22 @@ def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", 
     """
     marks = []
     for row in rows:
-        numbers = [*row.parts, *([] if row.mean is None else [row.mean])]
         if row.parts and (len(row.parts) != PARTS or list(row.parts) != sorted(row.parts)):
             raise ValueError(f"{row.label}: a box has five parts in ascending order")
-        if any(not low <= number <= high for number in numbers):
-            raise ValueError(f"{row.label}: a value is outside {low}..{high}")
-        at = tuple(round(100 * (number - low) / (high - low), 2) for number in numbers)
-        parts, mean = at[: len(row.parts)], at[-1] if row.mean is not None else None
+        parts = [_place(row, part, low, high) for part in row.parts]
+        mean, text, width = None, "", 0.0
+        if row.mean is not None:
+            mean, text = _place(row, row.mean, low, high), f"{row.mean:.3f}"
+        if parts:
+            width = round(parts[3] - parts[1], 2)
         spread = " / ".join(f"{part:.3f}" for part in row.parts[1:4])
-        if row.mean is None:
-            text = ""
-        else:
-            text = f"{row.mean:.3f}"
-        marks.append(BoxMark(row, parts, round(parts[3] - parts[1], 2) if parts else 0.0, mean, text, spread))
+        marks.append(BoxMark(row, tuple(parts), width, mean, text, spread))
     ticks = tuple(f"{low + (high - low) * quarter / 4:g}" for quarter in range(5))
     return BoxChart(name, title, tuple(marks), ticks)
+
+
+def _place(row: Box, number: float, low: float, high: float) -> float:
+    """Where a number is drawn, in per cent of the scale. Raises ValueError outside of it."""
+    if not low <= number <= high:
+        raise ValueError(f"{row.label}: a value is outside {low}..{high}")
+    return round(100 * (number - low) / (high - low), 2)

@@ -54,21 +54,28 @@ def days(
 ) -> DailyBars:
     """Bars for the counts of each day (one per legend entry), with the last day on the right."""
     bottom = HEIGHT - 26
-    tallest = max((sum(counts) if stacked else max(counts) for _day, counts in rows), default=0)
+    tallest, beside = 0, len(legend)  # bars beside one another
+    for _day, counts in rows:
+        if stacked:
+            tallest = max(tallest, sum(counts))
+        else:
+            tallest = max(tallest, *counts)
+    if stacked:
+        beside = 1
     scale = scale_of(tallest, whole=True)
     step = 100 / max(len(rows), 1)
-    width = step * (1 - 2 * GAP) / (1 if stacked else len(legend))
+    width = step * (1 - 2 * GAP) / beside
     bars = []
     for index, (day, counts) in enumerate(rows):
-        parts, base = [], bottom
-        for series_index, (sign, count) in enumerate(zip(legend, counts, strict=True)):
-            bar_height = (bottom - TOP) * count / scale[-1]
-            x = step * (index + GAP) + (0 if stacked else width * series_index)
+        parts, base, x = [], bottom, step * (index + GAP)
+        for sign, count in zip(legend, counts, strict=True):
+            height = (bottom - TOP) * count / scale[-1]
             if count:
-                parts.append(
-                    Part(sign, round(x, 3), round(width, 3), round(base - bar_height, 2), round(bar_height, 2))
-                )
-            base -= bar_height if stacked else 0
+                parts.append(Part(sign, round(x, 3), round(width, 3), round(base - height, 2), round(height, 2)))
+            if stacked:
+                base -= height
+            else:
+                x += width
         label = None
         if (len(rows) - 1 - index) % 7 == 0:
             label = day

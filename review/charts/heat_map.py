@@ -43,21 +43,16 @@ def heat(
 
     `percent` is as in `Bar`.
     """
-    if hrefs is not None:
-        all_links = hrefs
-    else:
-        all_links = [[""] * len(columns) for _ in rows]
-    if notes is not None:
-        all_notes = notes
-    else:
-        all_notes = [[""] * len(columns) for _ in rows]
+    empty = [[""] * len(columns)] * len(rows)
     shaded = []
-    for label, line, line_links, line_notes in zip(rows, values, all_links, all_notes, strict=True):
-        cells = tuple(
-            Cell(v, format_share(v, percent=percent) or note, heat_step(v) if v is not None else None, href)
-            for v, href, note in zip(line, line_links, line_notes, strict=True)
-        )
-        shaded.append((label, cells))
+    for label, line, line_links, line_notes in zip(rows, values, hrefs or empty, notes or empty, strict=True):
+        cells = []
+        for value, href, note in zip(line, line_links, line_notes, strict=True):
+            step = None
+            if value is not None:
+                step = heat_step(value)
+            cells.append(Cell(value, format_share(value, percent=percent) or note, step, href))
+        shaded.append((label, tuple(cells)))
     return HeatMap(name, title, tuple(columns), tuple(shaded))
 
 

@@ -35,13 +35,18 @@ def difference_mark(value: float | None, low: float | None, high: float | None, 
 
     Differences beyond ±`reach` are drawn at the edge.
     """
-    return _mark(
-        value, low, high, lambda difference: 50 + 46 * max(-1.0, min(1.0, difference / reach if reach else 0.0))
-    )
+
+    def place(difference: float) -> float:
+        if not reach:
+            return 50.0
+        return 50 + 46 * max(-1.0, min(1.0, difference / reach))
+
+    return _mark(value, low, high, place)
 
 
 def _mark(value: float | None, low: float | None, high: float | None, place: Callable[[float], float]) -> Mark | None:
     if value is None:
         return None
-    shown = (value,) if low is None or high is None else (value, low, high)
-    return Mark(*(round(place(each), 2) for each in shown))
+    if low is None or high is None:
+        return Mark(round(place(value), 2))
+    return Mark(round(place(value), 2), round(place(low), 2), round(place(high), 2))

@@ -40,24 +40,24 @@ class Drift:
 
 def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
     """The chart of the weeks with answers, spaced by date."""
+    first, span = date.min, 7
     if weeks:
         first = weeks[0].monday
-    else:
-        first = date.min
-    span = 7
-    if weeks:
         span = max((weeks[-1].monday - first).days, 7)
-    xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
-    minutes = [week.minutes for week in weeks]
+    xs, labels = [], []
+    label_interval = ceil(len(weeks) / 6)
+    for index, week in enumerate(weeks):
+        x = round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2)
+        xs.append(x)
+        if index % label_interval == 0:
+            labels.append((x, week.monday))
+    shares, minutes = [week.agreed.value for week in weeks], [week.minutes for week in weeks]
     minute_ticks = scale_of(max((value for value in minutes if value is not None), default=0))
     minutes_top = TOP + panel + 56
-    label_interval = ceil(len(weeks) / 6)
     return Drift(
-        agreed=_line(xs, [week.agreed.value for week in weeks], [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
+        agreed=_line(xs, shares, [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
         minutes=_line(xs, minutes, minute_ticks, minutes_top, panel, "{:g}"),
-        labels=tuple(
-            (x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % label_interval == 0
-        ),
+        labels=tuple(labels),
         height=minutes_top + panel + 34,
     )
 
@@ -73,14 +73,14 @@ def _line(
     def y(value: float) -> float:
         return round(top + height * (1 - value / scale[-1]), 2)
 
-    points = [(x, y(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
-    paths, run = [], []
-    for point in [*points, None]:
-        if point is not None:
-            run.append(f"{point[0]:g} {point[1]:g}")
-        elif run:
-            if len(run) > 1:
-                paths.append("M" + "L".join(run))
-            run = []
-    dots = tuple(point for point in points if point is not None)
-    return TrendLine(tuple(paths), dots, tuple(Tick(y(v), tick_format.format(v)) for v in scale), top, top + height)
+    paths, dots, run = [], [], list[str]()
+    for x, value in [*zip(xs, values, strict=True), (0.0, None)]:
+        if value is not None:
+            dots.append((x, y(value)))
+            run.append(f"{x:g} {y(value):g}")
+            continue
+        if len(run) > 1:
+            paths.append("M" + "L".join(run))
+        run = []
+    ticks = tuple(Tick(y(value), tick_format.format(value)) for value in scale)
+    return TrendLine(tuple(paths), tuple(dots), ticks, top, top + height)

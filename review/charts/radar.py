@@ -108,24 +108,37 @@ def radar(
 
     Raises ValueError for more than eight series.
     """
-
-    def text(one: Series, axis: int) -> str:
-        return format_share(one.values[axis], percent=percent) or (one.notes[axis] if one.notes else "")
-
-    ends = [(cos(angle), sin(angle)) for angle in (2 * pi * i / len(axes) - pi / 2 for i in range(len(axes)))]
-    legend = legend_entries([one.label for one in series])
+    ends = []
+    for index in range(len(axes)):
+        angle = 2 * pi * index / len(axes) - pi / 2
+        ends.append((cos(angle), sin(angle)))
+    legend = legend_entries([values.label for values in series])
+    rings = []
+    for share in SHARE_TICKS[1:]:
+        text = format_tick(share, percent=percent)
+        rings.append(Ring(round(RADIUS * share, 2), text, round(CY - RADIUS * share + 12, 2)))
+    shapes = []
+    for values, sign in zip(series, legend, strict=True):
+        shapes.append(_shape(axes, values, sign, ends, percent))
+    rows = []
+    for index, axis in enumerate(axes):
+        rows.append((axis, tuple(_text(values, index, percent) for values in series)))
     return RadarChart(
         name=name,
         title=title,
-        rings=tuple(
-            Ring(round(RADIUS * r, 2), format_tick(r, percent=percent), round(CY - RADIUS * r + 12, 2))
-            for r in SHARE_TICKS[1:]
-        ),
+        rings=tuple(rings),
         axes=tuple(_axis(label, *end) for label, end in zip(axes, ends, strict=True)),
-        shapes=tuple(_shape(axes, one, sign, ends, percent) for one, sign in zip(series, legend, strict=True)),
+        shapes=tuple(shapes),
         legend=legend,
-        rows=tuple((axis, tuple(text(one, i) for one in series)) for i, axis in enumerate(axes)),
+        rows=tuple(rows),
     )
+
+
+def _text(series: Series, axis: int, percent: bool) -> str:
+    text = format_share(series.values[axis], percent=percent)
+    if not text and series.notes:
+        return series.notes[axis]
+    return text
 
 
 def _place(x: float, y: float, share: float) -> tuple[float, float]:
@@ -155,27 +168,30 @@ def _shape(
     ends: Sequence[tuple[float, float]],
     percent: bool,
 ) -> RadarShape:
-    places = [None if v is None else _place(*end, v) for end, v in zip(ends, series.values, strict=True)]
-    if None in places:
-        first_gap = places.index(None)
+    places: list[tuple[float, float] | None] = []
+    points = []
+    for index, (axis, value, end) in enumerate(zip(axes, series.values, ends, strict=True)):
+        if value is None:
+            places.append(None)
+            continue
+        x, y = _place(*end, value)
+        places.append((x, y))
+        href = ""
+        if series.hrefs:
+            href = series.hrefs[index]
+        points.append(RadarPoint(axis, value, format_share(value, percent=percent), x, y, href))
+    is_closed = None not in places
+    if is_closed:
+        first_gap, close = -1, "Z"
     else:
-        first_gap = -1
-    paths, run = [], list[str]()
+        first_gap, close = places.index(None), ""
+    paths, run = list[str](), list[str]()
     # Begin after a gap, so that a run across the top of the circle is not split.
     for place in [*places[first_gap + 1 :], *places[: first_gap + 1], None]:
         if place is not None:
             run.append(f"{place[0]:g} {place[1]:g}")
             continue
         if len(run) > 1:
-            paths.append(f"M{'L'.join(run)}{'Z' if first_gap < 0 else ''}")
+            paths.append(f"M{'L'.join(run)}{close}")
         run = []
-    return RadarShape(
-        sign=sign,
-        closed=first_gap < 0,
-        paths=tuple(paths),
-        points=tuple(
-            RadarPoint(axis, v, format_share(v, percent=percent), *place, series.hrefs[i] if series.hrefs else "")
-            for i, (axis, v, place) in enumerate(zip(axes, series.values, places, strict=True))
-            if v is not None and place is not None
-        ),
-    )
+    return RadarShape(sign=sign, closed=is_closed, paths=tuple(paths), points=tuple(points))

@@ -26,8 +26,7 @@ def scale_of(maximum: float, *, whole: bool = False) -> list[float]:
     """At most six round ticks from 0 to `maximum` or slightly beyond; `whole`: only integers."""
     if maximum <= 0:
         return [0, 1]
-    power = 10 ** int(log10(maximum) // 1)
-    step = next(power * part for part in (0.2, 0.5, 1, 2) if maximum / (power * part) <= 5)
+    step = _round_step(maximum, 5)
     if whole:
         step = max(1, step)
     return [round(step * index, 10) for index in range(ceil(maximum / step - 1e-9) + 1)]
@@ -37,21 +36,32 @@ def scale_between(values: Sequence[float]) -> list[float]:
     """At most seven round ticks around all `values`, not necessarily from 0."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if high - low <= 1e-9 * max(abs(low), abs(high)):  # all equal: add some room on either side
-        low, high = (low - 0.5, high + 0.5) if abs(low) < 1 else (low - abs(low) / 2, high + abs(high) / 2)
-    power = 10.0 ** floor(log10(high - low))
-    step = next(power * part for part in (0.2, 0.5, 1, 2) if (high - low) / (power * part) <= 5)
+        if abs(low) < 1:
+            low, high = low - 0.5, high + 0.5
+        else:
+            low, high = low - abs(low) / 2, high + abs(high) / 2
+    step = _round_step(high - low, 5)
     first = floor(low / step + 1e-9)
     return [round(step * (first + index), 10) for index in range(ceil(high / step - 1e-9) - first + 1)]
 
 
+def _round_step(span: float, most: int) -> float:
+    """The smallest round step of which at most `most` cover a span."""
+    power = 10.0 ** floor(log10(span))
+    for part in (0.2, 0.5, 1):
+        if span / (power * part) <= most:
+            return power * part
+    return power * 2
+
+
 def _polygon(corners: int, radius: float, rotation: float = 0.0, inner: float | None = None) -> str:
-    if inner is None:
-        count = corners
-    else:
-        count = 2 * corners
+    radii = [radius]
+    if inner is not None:
+        radii = [radius, inner]
+    count = corners * len(radii)
     points = []
     for i in range(count):
-        r = radius if inner is None or i % 2 == 0 else inner
+        r = radii[i % len(radii)]
         angle = 2 * pi * i / count - pi / 2 + rotation
         points.append(f"{r * cos(angle):.2f} {r * sin(angle):.2f}")
     return "M" + "L".join(points) + "Z"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from review.charts.scales import HEAD, LEFT, MARKERS, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of
 from review.charts.text_measure import LegendEntry
-from review.rules.blocks import Points
+from review.rules.blocks import Point, Points
 
 if TYPE_CHECKING:
     from review.quality.reliability import Dot
@@ -41,8 +41,11 @@ def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
     """
     bottom = height - 56
     minutes = sorted(dot.minutes for dot in dots)
-    percentile_95 = minutes[ceil(0.95 * len(minutes)) - 1] if minutes else 0
-    x_scale, y_scale = scale_of(max((dot.words for dot in dots), default=0), whole=True), scale_of(percentile_95)
+    percentile_95 = 0.0
+    if minutes:
+        percentile_95 = minutes[ceil(0.95 * len(minutes)) - 1]
+    longest = max((dot.words for dot in dots), default=0)
+    x_scale, y_scale = scale_of(longest, whole=True), scale_of(percentile_95)
 
     def x(words: float) -> float:
         return round(LEFT + PLOT * words / x_scale[-1], 2)
@@ -50,10 +53,13 @@ def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
     def y(value: float) -> float:
         return round(bottom - (bottom - TOP - HEAD) * min(1.0, value / y_scale[-1]), 2)
 
+    places = tuple((x(dot.words), y(dot.minutes)) for dot in dots)
+    x_ticks = tuple(Tick(x(value), f"{value:g}") for value in x_scale)
+    y_ticks = tuple(Tick(y(value), f"{value:g}") for value in y_scale)
     return Scatter(
-        dots=tuple((x(dot.words), y(dot.minutes)) for dot in dots),
-        x_ticks=tuple(Tick(x(value), f"{value:g}") for value in x_scale),
-        y_ticks=tuple(Tick(y(value), f"{value:g}") for value in y_scale),
+        dots=places,
+        x_ticks=x_ticks,
+        y_ticks=y_ticks,
         bottom=bottom,
         height=height,
         clipped=sum(dot.minutes > y_scale[-1] for dot in dots),
@@ -118,16 +124,12 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     """A scatter plot on scales that need not start at 0, small points in front of large ones."""
     shown = block.points[:MAX_POINTS]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
-    if block.percent:
-        x_scale = PERCENT
-    else:
+    x_scale, y_scale = PERCENT, PERCENT
+    if not block.percent:
         x_scale = scale_between([point.x for point in shown])
-    if block.percent:
-        y_scale = PERCENT
-    else:
         y_scale = scale_between([point.y for point in shown])
-    largest = max((point.size for point in shown), default=0.0)
-    sized = len({point.size for point in shown}) > 1
+    sizes = {point.size for point in shown}
+    largest, sized = max(sizes, default=0.0), len(sizes) > 1
 
     def x(value: float) -> float:
         return round(left + (right - left) * (value - x_scale[0]) / (x_scale[-1] - x_scale[0]), 2)
@@ -144,29 +146,30 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     names = [point.label.partition(" ")[0] for point in shown]
     named = len(shown) <= MAX_NAMES and len(set(names)) == len(names)
 
+    members: dict[str, list[Point]] = {}
+    rows = []
+    for point in shown:
+        members.setdefault(point.group, []).append(point)
+        rows.append((point.label, point.group, f"{point.x:.4g}", f"{point.y:.4g}", f"{point.size:.4g}"))
     groups = []
-    for index, label in enumerate(dict.fromkeys(point.group for point in shown)):
-        members = sorted((point for point in shown if point.group == label), key=lambda point: -point.size)
-        spots = tuple(
-            Spot(
-                x(point.x),
-                y(point.y),
-                scale(point.size),
-                f"{point.label or label}: {point.x:.4g}, {point.y:.4g}",
-                point.label.partition(" ")[0] if named else "",
-            )
-            for point in members
-        )
+    for index, (label, points) in enumerate(members.items()):
+        spots = []
+        for point in sorted(points, key=lambda point: -point.size):
+            code = ""
+            if named:
+                code = point.label.partition(" ")[0]
+            text = f"{point.label or label}: {point.x:.4g}, {point.y:.4g}"
+            spots.append(Spot(x(point.x), y(point.y), scale(point.size), text, code))
         sign = LegendEntry(label, index % 8, marker=MARKERS[index % 8], hollow=index % 16 >= 8)
-        groups.append(PointGroup(sign, spots))
+        groups.append(PointGroup(sign, tuple(spots)))
+    x_ticks = tuple(Tick(x(value), f"{value:g}") for value in x_scale)
+    y_ticks = tuple(Tick(y(value), f"{value:g}") for value in y_scale)
     return PointsChart(
         groups=tuple(groups),
-        rows=tuple(
-            (point.label, point.group, f"{point.x:.4g}", f"{point.y:.4g}", f"{point.size:.4g}") for point in shown
-        ),
-        x_ticks=tuple(Tick(x(value), f"{value:g}") for value in x_scale),
-        y_ticks=tuple(Tick(y(value), f"{value:g}") for value in y_scale),
-        grouped=any(point.group for point in shown),
+        rows=tuple(rows),
+        x_ticks=x_ticks,
+        y_ticks=y_ticks,
+        grouped=any(members),
         labelled=any(point.label for point in shown),
         sized=sized,
         left_out=len(block.points) - len(shown),

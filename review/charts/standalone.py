@@ -102,9 +102,11 @@ class _Canvas:
         self.shapes.append(Shape(path, colours[fill], colours[stroke], **rest))
 
     def bar(self, x: float, y: float, width: float, height: float, sign: LegendEntry) -> None:
-        series = f"series-{sign.index}"
-        path = _box(x, y, width, height)
-        self.shape(path, "surface" if sign.hollow else series, series if sign.hollow else "none")
+        series, path = f"series-{sign.index}", _box(x, y, width, height)
+        if sign.hollow:
+            self.shape(path, "surface", series)
+        else:
+            self.shape(path, series)
 
     def row_label(self, left: float, middle: float, label: str, margin: float) -> float:
         """Write the label of a row, to the left of it; returns the height that the row needs."""
@@ -171,7 +173,9 @@ def _box(x: float, y: float, width: float, height: float) -> str:
 
 def _plot(labels: Iterable[str], values_width: float = VALUES_WIDTH) -> tuple[float, float]:
     """Where the plot beside these labels begins, and its width."""
-    width = max((text_width(line) for label in labels for line in wrap(label, MAX_LABEL_WIDTH)), default=0.0)
+    width = 0.0
+    for label in labels:
+        width = max(width, *map(text_width, wrap(label, MAX_LABEL_WIDTH)))
     left = MARGIN + min(width, MAX_LABEL_WIDTH) + GAP
     return left, WIDTH - MARGIN - values_width - left
 
@@ -179,7 +183,9 @@ def _plot(labels: Iterable[str], values_width: float = VALUES_WIDTH) -> tuple[fl
 def _bars(chart: BarChart, y: float, canvas: _Canvas) -> float:
     y = canvas.legend(chart.legend, y, lines=False)
     left, plot = _plot(mark.label for mark in chart.marks)
-    top = y = y + (LINE_HEIGHT if chart.ticks else 0)
+    if chart.ticks:
+        y += LINE_HEIGHT
+    top = y
     for mark in chart.marks:
         if mark.heading:
             y += LINE_HEIGHT
@@ -194,7 +200,7 @@ def _bars(chart: BarChart, y: float, canvas: _Canvas) -> float:
             low, high = left + plot * mark.low / 100, left + plot * mark.high / 100
             whisker = f"M{low:g} {middle:g}H{high:g}M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
             canvas.shape(whisker, stroke="ink", width=1.5)
-        text = "  ".join(part for part in (mark.text or "–", mark.interval, mark.count) if part)
+        text = "  ".join(filter(None, (mark.text or "–", mark.interval, mark.count)))
         canvas.text(left + plot + GAP, middle + FONT * 0.35, text)
         y += height
     canvas.scale(chart.ticks, left, plot, top, y)
@@ -217,7 +223,7 @@ def _boxes(chart: BoxChart, y: float, canvas: _Canvas) -> float:
         if mark.mean is not None:
             x = left + plot * mark.mean / 100
             canvas.shape(f"M{x - 3:g} {middle:g}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "ink")
-        text = "  ".join(part for part in (mark.text or "–", mark.box.note) if part)
+        text = "  ".join(filter(None, (mark.text or "–", mark.box.note)))
         canvas.text(left + plot + GAP, middle + FONT * 0.35, text)
         y += height
     canvas.scale(chart.ticks, left, plot, top, y)
@@ -251,8 +257,9 @@ def _heat(chart: HeatMap, y: float, canvas: _Canvas) -> float:
 def _flow(chart: FlowChart, y: float, canvas: _Canvas) -> float:
     dx = (WIDTH - chart.width) / 2
     y += LINE_HEIGHT
-    for head, node, anchor in zip(chart.heads, (chart.nodes[0], chart.nodes[-1]), ("start", "end"), strict=True):
-        canvas.text(node.x + (chart.column if anchor == "end" else 0) + dx, y + 8, head, "ink-2", anchor)
+    first, last = chart.nodes[0], chart.nodes[-1]
+    canvas.text(first.x + dx, y + 8, chart.heads[0], "ink-2", "start")
+    canvas.text(last.x + chart.column + dx, y + 8, chart.heads[1], "ink-2", "end")
     for band in chart.bands:
         canvas.shape(band.path, _FLOW_COLOURS.get(band.stream.kind, "line"), opacity=_FLOW_OPACITY, x=dx, y=y)
     for node in chart.nodes:
@@ -300,9 +307,13 @@ def _stages(chart: StageChart, y: float, canvas: _Canvas) -> float:
     side_width = WIDTH - MARGIN - SIDE_X
     middle = MARGIN + STAGE_WIDTH / 2
     for index, box in enumerate(chart.boxes):
-        added = [line for label, n in box.gained for line in wrap(f"+ {n} {label}", STAGE_WIDTH - 2 * GAP)]
+        added: list[str] = []
+        side: list[str] = []
+        for label, n in box.gained:
+            added += wrap(f"+ {n} {label}", STAGE_WIDTH - 2 * GAP)
+        for label, n in box.lost:
+            side += wrap(f"{n} {label}", side_width - 2 * GAP)
         main = [*wrap(f"{box.label}: {box.count}", STAGE_WIDTH - 2 * GAP), *added]
-        side = [line for label, n in box.lost for line in wrap(f"{n} {label}", side_width - 2 * GAP)]
         height = len(main) * LINE_HEIGHT + GAP
         side_height = 0.0
         if side:

@@ -54,7 +54,8 @@ def _is_wide(character: str) -> bool:
 
 def text_width(text: str) -> float:
     """The approximate width of a text."""
-    return FONT * sum(1.0 if _is_wide(character) else 0.62 for character in text)
+    wide = sum(map(_is_wide, text))
+    return FONT * (wide + 0.62 * (len(text) - wide))
 
 
 def wrap(text: str, width: float) -> tuple[str, ...]:
@@ -65,7 +66,10 @@ def wrap(text: str, width: float) -> tuple[str, ...]:
     pieces: list[str] = []
     for character in text:
         glued = pieces and not (_is_wide(character) or _is_wide(pieces[-1][-1]) or pieces[-1][-1] == " ")
-        pieces[-1:] = [pieces[-1] + character] if glued else [*pieces[-1:], character]
+        if glued:
+            pieces[-1] += character
+        else:
+            pieces.append(character)
     lines = [""]
     for piece in pieces:
         if lines[-1] and text_width((lines[-1] + piece).strip()) > width:
