@@ -73,7 +73,9 @@ def _design(data: object) -> Design | None:
     try:
         design = design_from_json(data)
     except ValidationError as invalid:
-        lines = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in invalid.errors()[:20]]
+        lines = []
+        for error in invalid.errors()[:20]:
+            lines.append(f"{'.'.join(map(str, error['loc']))}: {error['msg']}")
         raise serializers.ValidationError({"design": lines}) from invalid
     if unknown := sorted(unknown_names(data, design_to_json(design))):
         raise serializers.ValidationError({"design": [f"{name}: unknown" for name in unknown[:20]]})
@@ -93,10 +95,13 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
         content = []
         for benchmark in queries.names():
             row = queries.form_in_force(benchmark)
+            version = 0
+            if row:
+                version = row.version
             content.append(
                 {
                     "benchmark": benchmark,
-                    "version": row.version if row else 0,
+                    "version": version,
                     "design": design_to_json(queries.design_of(benchmark, row)),
                     "locked": {key: translate(reason) for key, reason in queries.locked(benchmark).items()},
                 }
@@ -126,4 +131,6 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     def check(self, request: Request, body: Body, benchmark: str) -> Any:
         """Check a form for everything that prevents its publication. Nothing is stored."""
         design = _design(body["design"])
-        return {"faults": services.faults(benchmark, design) if design else []}
+        if design is None:
+            return {"faults": []}
+        return {"faults": services.faults(benchmark, design)}

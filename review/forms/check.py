@@ -52,8 +52,10 @@ def faults(design: Design, default: Design, locked: Mapping[str, str], sample: C
     for number, question in enumerate(design.questions, 1):
         field = f"question.{number}."
         result += _broken(_question_rules(question, sample), field)
-        for position in range(1, len(question.choices) + 1) if question.kind in ("choice", "choices") else ():
-            result += _broken(_choice_rules(question.choices, position, sample), f"{field}choice.{position}.")
+        if question.kind in ("choice", "choices"):
+            for position in range(1, len(question.choices) + 1):
+                rules = _choice_rules(question.choices, position, sample)
+                result += _broken(rules, f"{field}choice.{position}.")
         result += _broken(_condition_rules(design, number), field)
         default_question = default_questions.get(question.key)
         if question.first_look:
@@ -82,9 +84,13 @@ def _form_rules(design: Design, locked: Mapping[str, str]) -> Iterator[Rule]:
         for name, text in texts.items():
             is_long, field, sentence = _at_most(text, MAX_TEXT, "form")
             yield is_long, field, f"{name}: {sentence}"
-    proven = [question for question in design.questions if any(choice.evidence for choice in question.choices)]
+    proven = []
+    for question in design.questions:
+        if any(choice.evidence for choice in question.choices):
+            proven.append(question)
+    is_always_asked = any(not question.when and not question.stages for question in proven)
     yield (
-        len(proven) > 1 and all(question.when or question.stages for question in proven),
+        len(proven) > 1 and not is_always_asked,
         "form",
         _("At least one question that requires evidence must always be asked, at every stage."),
     )
@@ -151,12 +157,15 @@ def _choice_rules(choices: Sequence[Choice], position: int, sample: CaseSpec) ->
 
 def _condition_rules(design: Design, number: int) -> Iterator[Rule]:
     question, earlier = design.questions[number - 1], design.questions[: number - 1]
-    is_taken = question.key in [other.key for other in earlier]
+    by_key: dict[str, Question] = {}
+    for other in earlier:
+        by_key.setdefault(other.key, other)
+    is_taken = question.key in by_key
     yield is_taken, "key", _("Another question has this key. Keys must be unique.")
     if not question.when:
         return
     key, _equals, value = question.when.partition("=")
-    source = next((other for other in earlier if other.key == key), None)
+    source = by_key.get(key)
     if source is None:
         yield True, "when", _("“Asked when” must name an earlier question. “%(key)s” is not one.") % {"key": key}
         return
@@ -185,18 +194,23 @@ def _first_look_rules(design: Design, question: Question, default: Question | No
         _("A question that requires evidence or judges rubrics cannot be asked before the traps are revealed."),
     )
     # Texts that the benchmark's folder shows in its own first look were checked by its author.
-    texts = {text for text in _texts(design, question) if default is None or not default.first_look}
+    is_checked = default is not None and default.first_look
+    is_revealing = not is_checked and any(_REVEALING.search(text) for text in _texts(design, question))
     yield (
-        any(_REVEALING.search(text) for text in texts),
+        is_revealing,
         "first_look",
         _("It mentions traps or rubrics, so it cannot be asked before they are revealed. Reword it, or ask it later."),
     )
 
 
 def _texts(design: Design, question: Question) -> Iterator[str]:
-    yield from (question.label, question.asks, question.help, *(choice.label for choice in question.choices))
+    yield from (question.label, question.asks, question.help)
+    for choice in question.choices:
+        yield choice.label
     for texts in design.wordings.values():
-        yield from (text for name, text in texts.items() if name.partition(".")[0] == question.key)
+        for name, text in texts.items():
+            if name.partition(".")[0] == question.key:
+                yield text
 
 
 def _locked_rules(question: Question, default: Question, reason: str) -> Iterator[Rule]:
@@ -205,14 +219,15 @@ def _locked_rules(question: Question, default: Question, reason: str) -> Iterato
     Only its wording may change, not the meaning of stored answers.
     """
     fixed = ("first_look", "kind", "required", "compared", "when", "stages", "per")
-    changed = [part for part in fixed if getattr(question, part) != getattr(default, part)]
     sentence = _("Only the wording of this question can change: %(why)s") % {"why": reason}
-    yield changed, changed[0] if changed else "", sentence
-    meaning, default_meaning = (
-        [replace(choice, label="", evidence_kinds=()) for choice in each.choices] for each in (question, default)
-    )
+    changed = [part for part in fixed if getattr(question, part) != getattr(default, part)]
+    yield changed, "".join(changed[:1]), sentence
     sentence = _("The values and effects of its choices cannot change: %(why)s") % {"why": reason}
-    yield meaning != default_meaning, "choices", sentence
+    yield _without_words(question) != _without_words(default), "choices", sentence
+
+
+def _without_words(question: Question) -> list[Choice]:
+    return [replace(choice, label="", evidence_kinds=()) for choice in question.choices]
 
 
 def _reason_rules(reasons: Sequence[Reason], part: str, sample: CaseSpec) -> Iterator[Rule]:

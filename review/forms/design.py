@@ -91,15 +91,19 @@ def apply_design(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     if spec.form.rubrics_when.partition("=")[0] in keys:
         rubrics_when = spec.form.rubrics_when
     reworded = {level.value: level for level in design.levels or ()}
+    dissents = design.dissents
+    if dissents is None:
+        dissents = spec.form.dissents
+    # By value: rates are weighted by the folder's levels, whose words alone can change.
+    severities = tuple(reworded.get(level.value, level) for level in spec.form.severities)
     form = replace(
         spec.form,
         questions=case_questions(design.questions, spec.form),
         rubrics_when=rubrics_when,
         wordings=dict(design.wordings),
         reasons=_reasons(design, spec.form),
-        dissents=spec.form.dissents if design.dissents is None else design.dissents,
-        # By value: rates are weighted by the folder's levels, whose words alone can change.
-        severities=tuple(reworded.get(level.value, level) for level in spec.form.severities),
+        dissents=dissents,
+        severities=severities,
         severity_asks=design.severity_asks or spec.form.severity_asks,
     )
     return replace(spec, form=form, policy=_policy(design, spec), form_version=version)
@@ -110,9 +114,12 @@ def can_be_revised(form: Form) -> bool:
 
     Samples that others have published cannot be revised.
     """
-    blocking = [choice for question in form.questions for choice in question.choices if choice.blocks]
-    is_final = bool(blocking) and all(choice.ends for choice in blocking)
-    return not is_final and (not form.reasons or any(reason.reducible for reason in form.reasons))
+    blocking = []
+    for question in form.questions:
+        blocking += [choice for choice in question.choices if choice.blocks]
+    if blocking and all(choice.ends for choice in blocking):
+        return False
+    return not form.reasons or any(reason.reducible for reason in form.reasons)
 
 
 def _reasons(design: Design, form: Form) -> tuple[Reason, ...]:
@@ -128,33 +135,34 @@ def case_questions(asked: tuple[Question, ...], form: Form) -> tuple[Question, .
     form: the folder's for the case. What it asks of each trap is asked of each trap by forms of
         the site that are older than this, too.
     """
-    questions: list[Question] = []
     folder = {question.key: question.per for question in form.questions}
-    asked = tuple(
-        replace(question, per=folder.get(question.key, "case")) if question.per == "case" else question
-        for question in asked
-    )
     names = {term.code: term.name for term in form.terms}
     subjects = {
         "rubric": [(rubric.key, rubric.key) for rubric in form.rubrics],
         "trap": [(tag, f"{tag} {names.get(tag, '')}".strip()) for tag in form.tags],
     }
+    is_final = not can_be_revised(form)
+    by_subject = []
     for question in asked:
+        if question.per == "case":
+            question = replace(question, per=folder.get(question.key, "case"))
+        if is_final:
+            choices = tuple(replace(choice, ends=choice.blocks) for choice in question.choices)
+            question = replace(question, choices=choices)
+        by_subject.append(question)
+    questions: list[Question] = []
+    for question in by_subject:
         if question.per not in subjects:
             questions.append(question)
             continue
+        source, _, value = question.when.partition("=")
+        is_about_the_same = any(other.key == source and other.per == question.per for other in by_subject)
         for key, about in subjects[question.per]:
             when = question.when
-            source, _, value = when.partition("=")
-            if any(other.key == source and other.per == question.per for other in asked):
+            if is_about_the_same:
                 when = f"{source}:{key}={value}"
             questions.append(replace(question, key=f"{question.key}:{key}", about=about, when=when, first_look=False))
-    if can_be_revised(form):
-        return tuple(questions)
-    return tuple(
-        replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
-        for question in questions
-    )
+    return tuple(questions)
 
 
 def _policy(design: Design, spec: CaseSpec) -> Policy:
@@ -183,23 +191,19 @@ def describe(design: Design) -> dict[str, str]:
     lines: dict[str, str] = {}
     for number, question in enumerate(design.questions, 1):
         name = question.key
-        lines[name] = " · ".join(
-            [f"{number}", question.kind, question.per]
-            + ["required" if question.required else "optional"]
-            + ["first look"] * question.first_look
-            + ["agreement not required"] * (not question.compared)
-            + ([f"when {question.when}"] if question.when else [])
-            + ([f"stages {', '.join(question.stages)}"] if question.stages else [])
-            + ([f"shows {', '.join(question.shows)}"] if question.shows else [])
-        )
-        lines |= {f"{name}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
+        lines[name] = " · ".join(_traits(number, question))
+        for part in ("label", "asks", "help"):
+            lines[f"{name}.{part}"] = getattr(question, part)
         for choice in question.choices:
             effects = ["blocks"] * choice.blocks + ["ends"] * choice.ends + ["inadequate"] * choice.inadequate
             effects += ["evidence"] * choice.evidence
             lines[f"{name}.choice.{choice.value}"] = " · ".join([choice.label, *effects, *choice.evidence_kinds])
     for language, words in design.wordings.items():
         lines |= {f"{name} ({language})": text for name, text in words.items()}
-    lines |= {f"policy.{name}": "on" if value else "off" for name, value in design.policy.items()}
+    for name, value in design.policy.items():
+        lines[f"policy.{name}"] = "off"
+        if value:
+            lines[f"policy.{name}"] = "on"
     for part in ("reasons", "dissents"):
         for reason in getattr(design, part) or ():
             effect = "final"
@@ -207,10 +211,29 @@ def describe(design: Design) -> dict[str, str]:
                 effect = "mendable"
             lines[f"{part}.{reason.code}"] = f"{reason.label} · {effect}"
     for level in design.levels or ():
-        lines[f"levels.{level.value}"] = " · ".join(part for part in (level.label, level.about) if part)
+        lines[f"levels.{level.value}"] = " · ".join(filter(None, (level.label, level.about)))
     lines["severity_asks"] = design.severity_asks
     if design.share is not None:
         lines["share"] = f"{design.share} %"
     if design.objection_hours is not None:
         lines["objection_hours"] = f"{design.objection_hours} h"
     return {name: text for name, text in lines.items() if text}
+
+
+def _traits(number: int, question: Question) -> list[str]:
+    traits = [f"{number}", question.kind, question.per]
+    if question.required:
+        traits.append("required")
+    else:
+        traits.append("optional")
+    if question.first_look:
+        traits.append("first look")
+    if not question.compared:
+        traits.append("agreement not required")
+    if question.when:
+        traits.append(f"when {question.when}")
+    if question.stages:
+        traits.append(f"stages {', '.join(question.stages)}")
+    if question.shows:
+        traits.append(f"shows {', '.join(question.shows)}")
+    return traits

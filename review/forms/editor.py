@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 from django.conf import settings
@@ -63,6 +62,8 @@ def design_from_post(data: QueryDict) -> Design:
     def question(name: str) -> Question:
         key = text(f"{name}.key")
         stages = tuple(stage.value for stage in STAGES if stage in data.getlist(f"{name}.stages"))
+        if len(stages) == len(STAGES):
+            stages = ()
         return Question(
             key,
             translated(f"{name}.label", f"{key}.label"),
@@ -74,7 +75,7 @@ def design_from_post(data: QueryDict) -> Design:
             required=f"{name}.required" in data,
             compared=f"{name}.compared" in data,
             when=text(f"{name}.when"),
-            stages=() if len(stages) == len(STAGES) else stages,
+            stages=stages,
             per=text(f"{name}.per"),
             shows=tuple(data.getlist(f"{name}.shows")),
         )
@@ -85,17 +86,23 @@ def design_from_post(data: QueryDict) -> Design:
 
     def level(name: str) -> Level:
         code = text(f"{name}.code")
-        return Level(code, *(translated(f"{name}.{part}", f"levels:{code}.{part}") for part in ("label", "about")))
+        label = translated(f"{name}.label", f"levels:{code}.label")
+        return Level(code, label, translated(f"{name}.about", f"levels:{code}.about"))
 
+    policy = {}
+    for name in SETTINGS:
+        state = text(f"policy.{name}")
+        if state in ("on", "off"):
+            policy[name] = state == "on"
     design = Design(
-        questions=tuple(question(row) for row in _posted_rows(data, "q", "key")),
-        policy={name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")},
+        questions=tuple(map(question, _posted_rows(data, "q", "key"))),
+        policy=policy,
         share=whole("share"),
         objection_hours=whole("objection_hours"),
         wordings=wordings,
         reasons=tuple(reason(row, "reasons") for row in _posted_rows(data, "reasons", "code")),
         dissents=tuple(reason(row, "dissents") for row in _posted_rows(data, "dissents", "code")),
-        levels=tuple(level(row) for row in _posted_rows(data, "levels", "code")),
+        levels=tuple(map(level, _posted_rows(data, "levels", "code"))),
         severity_asks=translated("severity_asks", "severity_asks"),
     )
     return apply_button(design, text("do"))
@@ -103,8 +110,12 @@ def design_from_post(data: QueryDict) -> Design:
 
 def _posted_rows(data: QueryDict, part: str, field: str) -> list[str]:
     """The names of the posted rows of a list, such as `q.3`: those that have this field."""
-    found = (re.fullmatch(rf"{re.escape(part)}\.([0-9]{{1,3}})\.{field}", name) for name in data)
-    return [f"{part}.{number}" for number in sorted({int(match[1]) for match in found if match})]
+    pattern = re.compile(rf"{re.escape(part)}\.([0-9]{{1,3}})\.{field}")
+    numbers = set()
+    for name in data:
+        if match := pattern.fullmatch(name):
+            numbers.add(int(match[1]))
+    return [f"{part}.{number}" for number in sorted(numbers)]
 
 
 _BUTTON = re.compile(
@@ -130,12 +141,13 @@ def apply_button(design: Design, do: str) -> Design:
     if not part:
         return design
     rows: list[Any] = list(getattr(design, part) or ())
+    index, most = -1, MAX_CHOICES
     if indexes:
         index = indexes[0]
-    else:
-        index = -1
+    if part == "questions":
+        most = MAX_QUESTIONS
     other = index + {"up": -1, "down": 1}.get(action, 0)
-    if action in ("add", "add-text") and len(rows) < (MAX_QUESTIONS if part == "questions" else MAX_CHOICES):
+    if action in ("add", "add-text") and len(rows) < most:
         rows.append(_new_row(rows, part, action))
     elif not 0 <= index < len(rows):
         return design
@@ -168,7 +180,10 @@ def _with_choices(question: Question, action: str, indexes: Sequence[int]) -> Qu
 
 
 def _free_name(prefix: str, used: Collection[str]) -> str:
-    return next(name for number in count(1) if (name := f"{prefix}{number}") not in used)
+    number = 1
+    while f"{prefix}{number}" in used:
+        number += 1
+    return f"{prefix}{number}"
 
 
 def opened(design: Design, do: str) -> tuple[str, int]:
@@ -237,10 +252,10 @@ class Editor:
     def __init__(self, design: Design, locked: Mapping[str, str], faults: Sequence[FormFault] = ()) -> None:
         self.design = design
         self.errors: Mapping[str, list[str]] = _errors_by_row(faults)
-        self.questions = [
-            self._question(number, question, translate(locked.get(question.key, "")))
-            for number, question in enumerate(design.questions, 1)
-        ]
+        self.questions = []
+        for number, question in enumerate(design.questions, 1):
+            reason = translate(locked.get(question.key, ""))
+            self.questions.append(self._question(number, question, reason))
         self.reasons, self.dissents, self.levels = map(self._items, ("reasons", "dissents", "levels"))
         self.severity_asks = self._text("severity_asks", "severity_asks", design.severity_asks)
 
@@ -248,11 +263,14 @@ class Editor:
     def faulty_lists(self) -> frozenset[str]:
         """The lists with a fault, which the page shows unfolded."""
         names = {name.partition(".")[0] for name in self.errors}
-        return frozenset("levels" if name == "severity_asks" else name for name in names)
+        if "severity_asks" in names:
+            names.add("levels")
+        return frozenset(names - {"severity_asks"})
 
     def _text(self, name: str, key: str, text: str) -> TranslatedText:
-        wordings = self.design.wordings
-        others = ((code, f"{name}.{code}", wordings.get(code, {}).get(key, "")) for code in OTHER_LANGUAGES)
+        others = []
+        for code in OTHER_LANGUAGES:
+            others.append((code, f"{name}.{code}", self.design.wordings.get(code, {}).get(key, "")))
         return TranslatedText(name, text, tuple(others))
 
     def _row(self, number: int, name: str, value: Any, keys: Mapping[str, str], **more: Any) -> EditedRow:
@@ -263,16 +281,14 @@ class Editor:
 
     def _question(self, number: int, question: Question, locked: str) -> EditedRow:
         name, key = f"q.{number}", question.key
-        choices = [
-            self._row(
-                position,
-                f"{name}.c.{position}",
-                choice,
-                {"label": f"{key}.choice.{choice.value}"},
-                effect=next((effect for effect in ("inadequate", "ends", "blocks") if getattr(choice, effect)), ""),
-            )
-            for position, choice in enumerate(question.choices, 1)
-        ]
+        choices = []
+        for position, choice in enumerate(question.choices, 1):
+            effect = ""
+            for name_of_effect in ("blocks", "ends", "inadequate"):  # the last that it has says all
+                if getattr(choice, name_of_effect):
+                    effect = name_of_effect
+            label_key = {"label": f"{key}.choice.{choice.value}"}
+            choices.append(self._row(position, f"{name}.c.{position}", choice, label_key, effect=effect))
         keys = {part: f"{key}.{part}" for part in ("label", "asks", "help")}
         conditions = self._conditions(number, question.when)
         row = self._row(number, name, question, keys, choices=choices, conditions=conditions, locked=locked)
@@ -295,12 +311,15 @@ class Editor:
 
     def _items(self, part: str) -> list[EditedRow]:
         """The rows of a list of reasons or levels."""
-        texts = ("label", "about") if part == "levels" else ("label",)
-        rows: Sequence[Reason | Level] = getattr(self.design, part) or ()
-        return [
-            self._row(number, f"{part}.{number}", row, {text: f"{part}:{_code(row)}.{text}" for text in texts})
-            for number, row in enumerate(rows, 1)
-        ]
+        texts = ["label"]
+        if part == "levels":
+            texts.append("about")
+        items: Sequence[Reason | Level] = getattr(self.design, part) or ()
+        rows = []
+        for number, item in enumerate(items, 1):
+            keys = {text: f"{part}:{_code(item)}.{text}" for text in texts}
+            rows.append(self._row(number, f"{part}.{number}", item, keys))
+        return rows
 
 
 def _code(row: Reason | Level) -> str:

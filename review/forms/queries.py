@@ -58,7 +58,8 @@ def versions(benchmark: str) -> QuerySet[ReviewForm]:
 
 def with_forms_in_force(specs: Sequence[CaseSpec]) -> list[CaseSpec]:
     """Cases that are about to be opened, each with the form in force for its benchmark."""
-    forms = {benchmark: form_in_force(benchmark) for benchmark in {spec.benchmark for spec in specs}}
+    opened = {spec.benchmark for spec in specs}
+    forms = {benchmark: form_in_force(benchmark) for benchmark in opened}
     return [_with_form(spec, forms[spec.benchmark]) for spec in specs]
 
 
@@ -89,16 +90,19 @@ def _question_keys(spec: CaseSpec) -> set[str]:
 def default_design(benchmark: str) -> Design:
     """The folder's form as a design that includes the translations of the message catalogue."""
     spec = sample_case(benchmark)
+    form = Form(())
     if spec:
         form = spec.form
-    else:
-        form = Form(())
+    levels = []
     with translation.override(settings.LANGUAGE_CODE):
-        levels = tuple(
-            replace(level, about=level.about or str(HARMS.get(level.value, ""))) for level in form.severities
-        )
+        for level in form.severities:
+            levels.append(replace(level, about=level.about or str(HARMS.get(level.value, ""))))
     design = Design(
-        form.questions, reasons=form.reasons, dissents=form.dissents, levels=levels, severity_asks=form.severity_asks
+        form.questions,
+        reasons=form.reasons,
+        dissents=form.dissents,
+        levels=tuple(levels),
+        severity_asks=form.severity_asks,
     )
     other_languages = [code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE]
     return replace(design, wordings={code: _catalogue_wordings(design, code) for code in other_languages})
@@ -107,14 +111,22 @@ def default_design(benchmark: str) -> Design:
 def _catalogue_wordings(design: Design, language: str) -> dict[str, str]:
     texts = {"severity_asks": design.severity_asks}
     for question in design.questions:
-        texts |= {f"{question.key}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
-        texts |= {f"{question.key}.choice.{choice.value}": choice.label for choice in question.choices}
+        for part in ("label", "asks", "help"):
+            texts[f"{question.key}.{part}"] = getattr(question, part)
+        for choice in question.choices:
+            texts[f"{question.key}.choice.{choice.value}"] = choice.label
     for part, reasons in (("reasons", design.reasons), ("dissents", design.dissents)):
-        texts |= {f"{part}:{reason.code}.label": reason.label for reason in reasons or ()}
+        for reason in reasons or ():
+            texts[f"{part}:{reason.code}.label"] = reason.label
     for level in design.levels or ():
-        texts |= {f"levels:{level.value}.{part}": getattr(level, part) for part in ("label", "about")}
+        texts[f"levels:{level.value}.label"] = level.label
+        texts[f"levels:{level.value}.about"] = level.about
+    wordings = {}
     with translation.override(language):
-        return {name: translate(text) for name, text in texts.items() if text and translate(text) != text}
+        for name, text in texts.items():
+            if text and translate(text) != text:
+                wordings[name] = translate(text)
+    return wordings
 
 
 def design_of(benchmark: str, row: ReviewForm | None) -> Design:
@@ -142,8 +154,9 @@ class FormChange:
 def changes(before: Design, after: Design) -> list[FormChange]:
     """The differences between two designs, part by part."""
     old, new = describe(before), describe(after)
-    return [
-        FormChange(name, diff_words(old.get(name, ""), new.get(name, "")))
-        for name in dict.fromkeys([*new, *old])
-        if old.get(name, "") != new.get(name, "")
-    ]
+    found = []
+    for name in dict.fromkeys([*new, *old]):
+        text_before, text_after = old.get(name, ""), new.get(name, "")
+        if text_before != text_after:
+            found.append(FormChange(name, diff_words(text_before, text_after)))
+    return found

@@ -90,24 +90,43 @@ def _editor(
     sample = queries.edited_sample(benchmark)
     fields = editor.Editor(design, queries.locked(benchmark), faults)
     opened_list, opened_row = editor.opened(design, request.POST.get("do", ""))
-    context = {
-        "benchmark": benchmark,
-        "current": current,
-        "base": current.version if current else 0,
-        "editor": fields,
-        "settings": [
+    if opened_list != "questions":
+        opened_row = 0
+    base, share, hours = 0, "", ""
+    if current:
+        base = current.version
+    if design.share is not None:
+        share = request.POST.get("share", str(design.share))
+    if design.objection_hours is not None:
+        hours = request.POST.get("objection_hours", str(design.objection_hours))
+    policy_settings = []
+    for name in SETTINGS:
+        label, about = POLICY_SETTINGS[name]
+        policy_settings.append(
             {
                 "name": name,
                 "value": design.policy.get(name),
                 "default": getattr(sample.policy, name),
                 "errors": fields.errors.get(f"policy.{name}"),
-                "label": POLICY_SETTINGS[name][0],
-                "about": POLICY_SETTINGS[name][1],
+                "label": label,
+                "about": about,
             }
-            for name in SETTINGS
-        ],
-        "share": "" if design.share is None else request.POST.get("share", design.share),
-        "hours": "" if design.objection_hours is None else request.POST.get("objection_hours", design.objection_hours),
+        )
+    titles = dict.fromkeys(block.title for block in sample.blocks)
+    for question in design.questions:
+        titles |= dict.fromkeys(question.shows)
+    stage_guidelines = []
+    for stage in guidelines.STAGES:
+        row, text = _guideline(benchmark, stage)
+        stage_guidelines.append((stage, row, request.POST.get(f"guideline.{stage}", text)))
+    context = {
+        "benchmark": benchmark,
+        "current": current,
+        "base": base,
+        "editor": fields,
+        "settings": policy_settings,
+        "share": share,
+        "hours": hours,
         "hours_default": sample.policy.objection_hours,
         "note": request.POST.get("note", ""),
         "faults": [(*_fault_location(design, fault), fault.sentence) for fault in faults],
@@ -115,19 +134,10 @@ def _editor(
         "kinds": CITATION_KINDS.items(),
         "stages": STAGES,
         "per_rubric": bool(sample.form.rubrics),
-        "titles": list(
-            dict.fromkeys(
-                [block.title for block in sample.blocks]
-                + [title for question in design.questions for title in question.shows]
-            )
-        ),
-        "guidelines": [
-            (stage, row, request.POST.get(f"guideline.{stage}", text))
-            for stage in guidelines.STAGES
-            for row, text in [_guideline(benchmark, stage)]
-        ],
+        "titles": list(titles),
+        "guidelines": stage_guidelines,
         "opened_list": opened_list,
-        "opened_row": opened_row if opened_list == "questions" else 0,
+        "opened_row": opened_row,
         **_preview(request, benchmark, design),
     }
     return render(request, "review/forms/form_edit.html", context, status=status)
@@ -136,7 +146,9 @@ def _editor(
 def _guideline(benchmark: str, stage: State) -> tuple[Guideline | None, str]:
     """The guideline of a stage, and its text."""
     row = guidelines.guideline(benchmark, stage)
-    return row, row.text if row else guidelines.built_in(benchmark, stage)
+    if row is None:
+        return None, guidelines.built_in(benchmark, stage)
+    return row, row.text
 
 
 def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tuple[str, int]]:
@@ -169,25 +181,23 @@ def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, 
     """The context of the preview: a sample case with this design, as shown at a stage."""
     sample = queries.edited_sample(benchmark)
     posted = request.POST.get("preview-stage", "")
-    is_first_look = posted == "first-look"
+    stage = State.PRIMARY
     if posted in {stage.value for stage in STAGES}:
         stage = State(posted)
-    else:
-        stage = State.PRIMARY
     spec = apply_design(design, 0, sample).in_language(get_language() or "")
+    preview_stage, form, blocks = str(stage), spec.form.at(stage), spec.blocks
+    is_first_look = posted == "first-look"
     if is_first_look:
-        form = spec.form.first_look
-    else:
-        form = spec.form.at(stage)
+        preview_stage, form, blocks = posted, spec.form.first_look, spec.first_look
     return {
-        "preview_stage": "first-look" if is_first_look else stage,
+        "preview_stage": preview_stage,
         "looks_first": bool(sample.first_look),
         "first_look_due": is_first_look,
         "spec": spec,
         "shown": form,
         "sheet": fill_form(form, Answers(), rejected_before=stage == State.SECONDARY),
         "case": {"language": spec.language},
-        "blocks": spec.first_look if is_first_look else spec.blocks,
+        "blocks": blocks,
         "draft_url": reverse("review:draft", args=[1]),  # for the preview's buttons, which are outside of any form
     }
 
@@ -233,7 +243,8 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
 def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
     """Publish an earlier version again, as the next version."""
     _current(benchmark)
-    version, base = (whole_number(request.POST.get(name, ""), 6) for name in ("version", "base"))
+    version = whole_number(request.POST.get("version", ""), 6)
+    base = whole_number(request.POST.get("base", ""), 6)
     if version is None or base is None:
         raise Http404
     if version:
