@@ -67,7 +67,10 @@ def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
             continue
         current = {**account_snapshot(user, factors[user.pk]), "paused": user.paused_at is not None}
         # `found` does not tell whether an account is paused; older events do not tell of seniors.
-        told = {"paused": current["paused"], "senior": False, **recorded[user.pk]}
-        differing = {name for name in ATTRIBUTES if told.get(name) != current[name]}
-        result += [(user.pk, name) for name in sorted({MISMATCH_NAMES.get(name, name) for name in differing})]
+        expected = {"paused": current["paused"], "senior": False, **recorded[user.pk]}
+        differing = set()
+        for name in ATTRIBUTES:
+            if expected.get(name) != current[name]:
+                differing.add(MISMATCH_NAMES.get(name, name))
+        result += [(user.pk, name) for name in sorted(differing)]
     return result

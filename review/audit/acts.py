@@ -38,10 +38,12 @@ def acting_for(account: Callable[[], Any]) -> Iterator[None]:
 def acting_account() -> User | None:
     """The account of the request; None outside of requests and before signing in."""
     account = _acting.get()
-    user = None
-    if account:
-        user = account()
-    return user if user is not None and user.is_authenticated else None
+    if account is None:
+        return None
+    user: User | None = account()
+    if user is None or not user.is_authenticated:
+        return None
+    return user
 
 
 def record_act(kind: Kind, what: str, name: str, actor: User | None = None, **data: Any) -> None:
@@ -55,11 +57,11 @@ def record_act(kind: Kind, what: str, name: str, actor: User | None = None, **da
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[str]]:
     """The fields that differ, each with its value before and after, as text."""
-    return {
-        name: [_text(before.get(name)), _text(after.get(name))]
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    }
+    differing = {}
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            differing[name] = [_text(before.get(name)), _text(after.get(name))]
+    return differing
 
 
 def _text(value: Any) -> str:

@@ -114,11 +114,14 @@ class ChecksumSerializer(serializers.Serializer[Any]):
 
 
 def _report(anchor: str | None = None) -> dict[str, Any]:
+    contains = None
+    if anchor:
+        contains = verification.contains(anchor)
     return {
         "running": verification.check_in_progress() is not None,
         "last": verification.latest(),
         "ends": verification.ends(),
-        "contains": verification.contains(anchor) if anchor else None,
+        "contains": contains,
     }
 
 

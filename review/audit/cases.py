@@ -58,8 +58,11 @@ def mismatches(cases: Collection[int]) -> list[tuple[int, str]]:
         if pk not in recorded:
             result.append((pk, UNRECORDED))
             continue
-        differing = {name for name, value in recorded[pk].items() if stored[name] != value}
-        result += [(pk, name) for name in sorted({MISMATCH_NAMES.get(name, name) for name in differing})]
+        differing = set()
+        for name, value in recorded[pk].items():
+            if stored[name] != value:
+                differing.add(MISMATCH_NAMES.get(name, name))
+        result += [(pk, name) for name in sorted(differing)]
     return result
 
 

@@ -68,7 +68,10 @@ def record(case: Case, kind: Event.Kind, actor: Actor, **data: Any) -> None:
 
 def record_at(at: datetime, case: Case, kind: Event.Kind, actor: Actor, **data: Any) -> None:
     """Like `record`, for an event that happened earlier, before it belonged to this case."""
-    _add(Event(case=case, kind=kind, actor_id=actor.pk if actor else None, at=at, data=data))
+    actor_id = None
+    if actor:
+        actor_id = actor.pk
+    _add(Event(case=case, kind=kind, actor_id=actor_id, at=at, data=data))
 
 
 def record_person(person: User | None, kind: PersonEvent.Kind, actor: Actor, **data: Any) -> None:

@@ -100,7 +100,9 @@ class AuditFault:
             return f"{self.name}: {self.what.label}"
         if self.name:
             return f"{self.name} (id {self.detail}): {self.what.label}"
-        where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
+        where = f"{self.chain} {self.sequence}"
+        if self.until != self.sequence:
+            where += f"–{self.until}"
         row = ""
         if self.id:
             row = f" (id {self.id})"
@@ -136,7 +138,10 @@ def register(further: FurtherCheck) -> None:
 def not_covered() -> list[str]:
     """What is older than the events that further checks compare with."""
     registrations.load()
-    return [name for further in _further for name in further.not_covered()]
+    names: list[str] = []
+    for further in _further:
+        names += further.not_covered()
+    return names
 
 
 Anchors = Mapping[str, Mapping[int, str]]  # name of a chain -> sequence -> hash
@@ -158,9 +163,10 @@ def check(
     """
     heads = {head.name: head for head in ChainHead.objects.all()}
     audit.total = sum(head.sequence for head in heads.values())
-    reviews = _Reviews(heads[EVENTS].key if EVENTS in heads else "")
+    key = ""
     if EVENTS in heads:
-        audit.sequence, audit.hash = heads[EVENTS].sequence, heads[EVENTS].hash
+        key, audit.sequence, audit.hash = heads[EVENTS].key, heads[EVENTS].sequence, heads[EVENTS].hash
+    reviews = _Reviews(key)
     for name, model in MODELS.items():
         noted = (anchors or {}).get(name, {})
         yield from _check_chain(name, model, heads.get(name), audit, reviews, noted, heartbeat)
@@ -305,7 +311,10 @@ def resealed_digests() -> dict[int, str]:
     """The digests of reviews whose author was anonymised, or whose case was erased, since."""
     changed = (PersonEvent.Kind.ANONYMISED, PersonEvent.Kind.ERASED)
     rows = PersonEvent.objects.filter(kind__in=changed).order_by("sequence")
-    return {int(pk): digest for data in rows.values_list("data", flat=True) for pk, digest in data["reviews"].items()}
+    digests: dict[int, str] = {}
+    for data in rows.values_list("data", flat=True):
+        digests |= {int(pk): digest for pk, digest in data["reviews"].items()}
+    return digests
 
 
 class _Reviews:

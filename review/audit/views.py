@@ -37,6 +37,9 @@ def trail(request: HttpRequest) -> HttpResponseBase:
         return _as_csv(rows, "audit-cases.csv", *place)
     sha256 = request.GET.get("sha256", "").replace("\0", "").strip().lower()
     anchor = request.GET.get("anchor", "").strip()
+    exported = None
+    if sha256:
+        exported = exports.find(sha256)
     context = {
         "page": keyset_page(rows, request, newest_first=True),
         "anchor": anchor,
@@ -44,7 +47,7 @@ def trail(request: HttpRequest) -> HttpResponseBase:
         "filters": filters,
         "kinds": Event.Kind,
         "sha256": sha256,
-        "exported": exports.find(sha256) if sha256 else None,
+        "exported": exported,
         **_check(),
     }
     return render(request, "review/audit/audit.html", context)
@@ -114,12 +117,13 @@ def _anchor_result(anchor: str) -> str:
 
 
 def _check() -> dict[str, object]:
-    """The last check, whether a worker is running it, and the faults it found."""
-    last = verification.latest()
+    last, faults = verification.latest(), []
+    if last:
+        faults = verification.faults(last)
     return {
         "check": last,
         "running": verification.check_in_progress() is not None,
-        "faults": verification.faults(last) if last else [],
+        "faults": faults,
         "ends": verification.ends(),
     }
 

@@ -53,11 +53,13 @@ class CalibrationViewSet(ListModelMixin, GenericViewSet[CalibrationItem]):
         """Activate or deactivate a calibration case, or change its known answers."""
         item = self.get_object()
         body = validated_body(CalibrationSerializer, request, changed=item)
-        expected = body.get("expected")
+        expected = None
+        if body.get("expected") is not None:
+            expected = answers_from_json(body["expected"])
         services.change_item(
             item,
             actor=signed_in_account(request),
-            expected=answers_from_json(expected) if expected is not None else None,
+            expected=expected,
             active=body.get("active"),
         )
         return Response(CalibrationSerializer(item).data)

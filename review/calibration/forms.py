@@ -44,11 +44,11 @@ class AnswersForm(forms.Form):
             return {name.removeprefix(prefix): value for name, value in values if name.startswith(prefix)}
 
         harms = under("severity.")
-        return Answers(
-            questions={key: Answer(value) for key, value in under("question.").items()},
-            rubrics={key: RubricAnswer(value, severity=harms.get(key, "")) for key, value in under("rubric.").items()},
-            verdict=self.cleaned_data["verdict"],
-        )
+        rubrics = {}
+        for key, value in under("rubric.").items():
+            rubrics[key] = RubricAnswer(value, severity=harms.get(key, ""))
+        questions = {key: Answer(value) for key, value in under("question.").items()}
+        return Answers(questions=questions, rubrics=rubrics, verdict=self.cleaned_data["verdict"])
 
 
 class ExpectedForm(AnswersForm):

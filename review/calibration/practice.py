@@ -93,16 +93,15 @@ def practice(benchmark: str) -> Practice | None:
     data, cases = benchmarks.data(benchmark, "practice"), benchmarks.module(benchmark, "review")
     if data is None or cases is None:
         return None
+    sample = _SAMPLE.validate_python({**data["sample"], "language": get_language() or "en"})
     expected = data["expected"]
+    questions = {key: Answer(value) for key, value in expected["questions"].items()}
+    rubrics = {key: RubricAnswer(value) for key, value in expected.get("rubrics", {}).items()}
     return Practice(
         about=tuple(data["about"]),
         kinds=tuple(_kinds(benchmark, data)),
-        spec=cases.case(_SAMPLE.validate_python({**data["sample"], "language": get_language() or "en"}), "practice", 1),
-        expected=Answers(
-            questions={key: Answer(value) for key, value in expected["questions"].items()},
-            rubrics={key: RubricAnswer(value) for key, value in expected.get("rubrics", {}).items()},
-            verdict=expected["verdict"],
-        ),
+        spec=cases.case(sample, "practice", 1),
+        expected=Answers(questions=questions, rubrics=rubrics, verdict=expected["verdict"]),
         why=data["why"],
     )
 
@@ -125,31 +124,33 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
     """Every given answer with the known one and its explanation, the verdict last."""
     form = practised.spec.form
     values, expected_values = _values(form, given), _values(form, practised.expected)
-    rows: list[tuple[str, str, Mapping[str, object]]] = [
-        (
-            f"question.{question.key}",
-            translate(question.label),
-            {choice.value: translate(choice.label) for choice in question.choices},
-        )
-        for question in form.questions
-        if question.kind != "text"
-    ]
-    rows += [(f"rubric.{rubric.key}", rubric.criterion, FINDINGS) for rubric in form.rubrics]
+    rows: list[tuple[str, str, Mapping[str, object]]] = []
+    for question in form.questions:
+        if question.kind != "text":
+            choices = {choice.value: translate(choice.label) for choice in question.choices}
+            rows.append((f"question.{question.key}", translate(question.label), choices))
+    for rubric in form.rubrics:
+        rows.append((f"rubric.{rubric.key}", rubric.criterion, FINDINGS))
     rows.append(("verdict", gettext("Verdict"), VERDICTS))
     result = []
     for key, title, labels in rows:
         value, expected = values[key], expected_values[key]
-        said, known = ("; ".join(str(labels.get(part, part)) for part in each.split(",")) for each in (value, expected))
         right = None
         if expected:
             right = value == expected
-        result.append(ExplainedAnswer(title, said, known, right, practised.why.get(key, "")))
+        in_words, known = _in_words(labels, value), _in_words(labels, expected)
+        result.append(ExplainedAnswer(title, in_words, known, right, practised.why.get(key, "")))
     return result
 
 
+def _in_words(labels: Mapping[str, object], value: str) -> str:
+    return "; ".join(str(labels.get(part, part)) for part in value.split(","))
+
+
 def _values(form: Form, answers: Answers) -> dict[str, str]:
-    return {
-        **{f"question.{each.key}": answers.questions.get(each.key, Answer()).value for each in form.questions},
-        **{f"rubric.{each.key}": answers.rubrics.get(each.key, RubricAnswer()).value for each in form.rubrics},
-        "verdict": answers.verdict,
-    }
+    values = {"verdict": answers.verdict}
+    for question in form.questions:
+        values[f"question.{question.key}"] = answers.questions.get(question.key, Answer()).value
+    for rubric in form.rubrics:
+        values[f"rubric.{rubric.key}"] = answers.rubrics.get(rubric.key, RubricAnswer()).value
+    return values

@@ -125,12 +125,11 @@ def _standings(active: Counter[str], scores: Iterable[CalibrationScore]) -> list
     by_benchmark: dict[str, list[CalibrationScore]] = defaultdict(list)
     for score in scores:
         by_benchmark[score.item.benchmark].append(score)
-    return [
-        CalibrationStanding(
-            benchmark, tuple(by_benchmark[benchmark][:PASS_ITEMS]), min(PASS_ITEMS, active[benchmark] or 1)
-        )
-        for benchmark in sorted({*active, *by_benchmark})
-    ]
+    found = []
+    for benchmark in sorted({*active, *by_benchmark}):
+        most = min(PASS_ITEMS, active[benchmark] or 1)
+        found.append(CalibrationStanding(benchmark, tuple(by_benchmark[benchmark][:PASS_ITEMS]), most))
+    return found
 
 
 def passed_benchmarks(physician: User) -> list[str]:
@@ -168,12 +167,12 @@ def results() -> list[tuple[User, CalibrationStanding]]:
     for score in _scores(reviews):
         by_physician[score.review.physician_id].append(score)
     active = _active()
-    return [
-        (scores[0].review.physician, standing)
-        for scores in sorted(by_physician.values(), key=lambda scores: scores[0].review.physician.username)
-        for standing in _standings(active, scores)
-        if standing.scores
-    ]
+    found = []
+    for scores in sorted(by_physician.values(), key=lambda scores: scores[0].review.physician.username):
+        for standing in _standings(active, scores):
+            if standing.scores:
+                found.append((scores[0].review.physician, standing))
+    return found
 
 
 def was_settled(case: Case) -> bool:
@@ -202,9 +201,9 @@ def suggested_answers(case: Case) -> Answers:
         answers = answers_from_json(last.answers)
     else:
         answers = Answers()
-    form = case.frozen.form
-    return Answers(
-        questions={q.key: Answer(answers.questions.get(q.key, Answer()).value) for q in form.questions},
-        rubrics={r.key: RubricAnswer(answers.rubrics.get(r.key, RubricAnswer()).value) for r in form.rubrics},
-        verdict=verdict,
-    )
+    questions, rubrics = {}, {}
+    for question in case.frozen.form.questions:
+        questions[question.key] = Answer(answers.questions.get(question.key, Answer()).value)
+    for rubric in case.frozen.form.rubrics:
+        rubrics[rubric.key] = RubricAnswer(answers.rubrics.get(rubric.key, RubricAnswer()).value)
+    return Answers(questions=questions, rubrics=rubrics, verdict=verdict)

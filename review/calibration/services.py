@@ -65,8 +65,11 @@ def change_item(
     else:
         item.active = active
     item.save(update_fields=["expected", "active"])
-    values = {"expected": (before.expected, item.expected), "active": (before.active, item.active)}
-    changed = {name: {"from": old, "to": new} for name, (old, new) in values.items() if old != new}
+    changed = {}
+    if item.expected != before.expected:
+        changed["expected"] = {"from": before.expected, "to": item.expected}
+    if item.active != before.active:
+        changed["active"] = {"from": before.active, "to": item.active}
     if changed:
         # Recorded for the admin's account, because the item is neither an account nor a case.
         data = {"item": item.pk, "title": item.title, "changed": changed}
@@ -110,7 +113,11 @@ def prepare_copy(physician: User) -> bool:
     if unfinished.exists():
         return True
     unanswered = _unanswered_items(physician)
-    first = next((item for item in unanswered if training_comes_first(physician, item.benchmark)), None)
+    first = None
+    for item in unanswered:
+        if training_comes_first(physician, item.benchmark):
+            first = item
+            break
     may_draw = first is None and unanswered and may_mix_in
     if may_draw and _is_drawn(physician, "calibration", settings.MHB_CALIBRATION_SHARE):
         first = unanswered[0]
@@ -150,7 +157,9 @@ def _is_drawn(physician: User, purpose: str, share: float) -> bool:
 
 def _calibrate(physician: User, item: CalibrationItem) -> None:
     earlier = Case.objects.filter(item=item, assignments__reserved_for=physician).count()
-    lineage = f"calibration:{item.pk}:{physician.pk}" + (f":{earlier}" if earlier else "")
+    lineage = f"calibration:{item.pk}:{physician.pk}"
+    if earlier:
+        lineage += f":{earlier}"
     _copy(physician, item.spec, kind=Case.Kind.CALIBRATION, lineage=lineage, item=item)
 
 

@@ -37,8 +37,13 @@ def answers(
     if shape:
         if not issubclass(shape, Serializer):
             shape = serializer_of(shape)
-        responses = {status: shape(many=True) if many else shape}
-    documented = extend_schema(request=body, responses=responses, **({"parameters": [query]} if query else {}) | schema)
+        if many:
+            responses = {status: shape(many=True)}
+        else:
+            responses = {status: shape}
+    if query:
+        schema = {"parameters": [query], **schema}
+    documented = extend_schema(request=body, responses=responses, **schema)
 
     def decorate(method: Method) -> Any:
         @wraps(method)

@@ -27,10 +27,15 @@ def line(cells: Iterable[object]) -> str:
     texts = []
     for cell in cells:
         if isinstance(cell, str):
-            texts.append(safe(cell))
+            text = safe(cell)
+        elif cell is None:
+            text = ""
         else:
-            texts.append("" if cell is None else str(cell))
-    return ",".join(['"' + text.replace('"', '""') + '"' if _QUOTED(text) else text for text in texts])
+            text = str(cell)
+        if _QUOTED(text):
+            text = '"' + text.replace('"', '""') + '"'
+        texts.append(text)
+    return ",".join(texts)
 
 
 def table(rows: Iterable[Iterable[object]]) -> str:

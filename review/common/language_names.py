@@ -30,7 +30,9 @@ def _codes() -> dict[str, str]:
                 codes.setdefault(name.casefold(), code.partition("-")[0])
     for code, names in _MORE.items():
         codes |= dict.fromkeys(names.split(), code)
-    return codes | {name: code for code, name in _CHINESE.items()}
+    for code, name in _CHINESE.items():
+        codes[name] = code
+    return codes
 
 
 def language_code(text: str) -> str:

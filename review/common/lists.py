@@ -62,17 +62,22 @@ def list_context(
 
     After a post that `apply_bulk_action` refused, it restores the selection and the entered values.
     """
-    sort, reads_only = request.GET.get("sort", ""), allowed(request.user, Can.AUDIT)
+    sort, status = request.GET.get("sort", ""), 200
     if sort.removeprefix("-") in sorts:
         rows = rows.order_by(sort, "-pk")
+    if request.method == "POST":
+        status = 422
+    bound_actions = []
+    if not allowed(request.user, Can.AUDIT):  # auditors read only
+        bound_actions = [(action, action.bound_form(request.POST)) for action in actions]
     return {
         "filters": filters,
         "page": offset_page(rows, request),
         "total": rows.order_by().count(),
         "sort": sort,
-        "actions": [(action, action.bound_form(request.POST)) for action in actions if not reads_only],
+        "actions": bound_actions,
         "selected_keys": _selected_keys(request),
-        "status": 422 if request.method == "POST" else 200,
+        "status": status,
         "most": MAX_ROWS,
     }
 
@@ -103,7 +108,8 @@ class Action:
 
 
 def _selected_keys(request: HttpRequest) -> set[int]:
-    return {number for key in request.POST.getlist("rows") if (number := whole_number(key)) is not None}
+    numbers = map(whole_number, request.POST.getlist("rows"))
+    return {number for number in numbers if number is not None}
 
 
 def apply_bulk_action(
@@ -127,7 +133,9 @@ def apply_bulk_action(
     elif len(keys) > MAX_ROWS:
         error_text = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MAX_ROWS}
     elif not form.is_valid():
-        faults = [with_label(form.fields[name].label, " ".join(map(str, texts))) for name, texts in form.errors.items()]
+        faults = []
+        for name, texts in form.errors.items():
+            faults.append(with_label(form.fields[name].label, " ".join(map(str, texts))))
         error_text = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
     if error_text or action is None:
         messages.error(request, error_text)

@@ -35,8 +35,12 @@ def wants(person: User, occasion: Occasion) -> bool:
 
 def language_of(person: User) -> str:
     """The language to write to a person in: chosen, else the first of the site's that they read."""
-    read = (code for code, _name in settings.LANGUAGES if code.partition("-")[0] in person.languages)
-    return person.site_language or next(read, settings.LANGUAGE_CODE)
+    if person.site_language:
+        return person.site_language
+    for code, _name in settings.LANGUAGES:
+        if code.partition("-")[0] in person.languages:
+            return code
+    return str(settings.LANGUAGE_CODE)
 
 
 def overseers() -> QuerySet[User]:

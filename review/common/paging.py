@@ -27,11 +27,12 @@ def offset_page(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> P
     if start and not fetched:  # the list has become shorter (an action, another filter): show its last page
         start = max(rows.count() - 1, 0) // size * size
         fetched = list(rows[start : start + size])
-    return Page(
-        rows=fetched[:size],
-        newer=page_url(request, "cursor", max(start - size, 0)) if start else "",
-        older=page_url(request, "cursor", start + size) if len(fetched) > size else "",
-    )
+    newer, older = "", ""
+    if start:
+        newer = page_url(request, "cursor", max(start - size, 0))
+    if len(fetched) > size:
+        older = page_url(request, "cursor", start + size)
+    return Page(rows=fetched[:size], newer=newer, older=older)
 
 
 def page_url(request: HttpRequest, name: str, position: object) -> str:
@@ -60,9 +61,9 @@ def keyset_page(
     columns the database starts right at the position, however many rows come before it.
     """
     direction, _, position = request.GET.get(name, "").partition("-")
-    numbers = [number for part in position.split(".") if (number := whole_number(part)) is not None]
+    numbers = [whole_number(part) for part in position.split(".")]
     boundary = None
-    if direction in ("after", "before") and len(numbers) == len(keys):
+    if direction in ("after", "before") and len(numbers) == len(keys) and None not in numbers:
         boundary = numbers
     backwards = boundary is not None and direction == "before"
     descending = backwards != newest_first
@@ -76,17 +77,23 @@ def keyset_page(
             beyond = Q(**{f"{first}__{lookup}": value}) | Q(beyond, **{first: value})
             rows = rows.filter(**{f"{first}__{lookup}e": value})  # redundant, but the index can use it
         rows = rows.filter(beyond)
-    fetched = list(rows.order_by(*(f"-{key}" if descending else key for key in keys))[: size + 1])
+    order = [*keys]
+    if descending:
+        order = [f"-{key}" for key in keys]
+    fetched = list(rows.order_by(*order)[: size + 1])
     has_more, page_rows = len(fetched) > size, fetched[:size]
+    has_newer, has_older = boundary is not None, has_more
     if backwards:
         page_rows.reverse()
-    has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
+        has_newer, has_older = has_more, boundary is not None
 
     def url_at(side: str, row: M) -> str:
-        return page_url(request, name, f"{side}-{'.'.join(str(getattr(row, key)) for key in keys)}")
+        place = ".".join(str(getattr(row, key)) for key in keys)
+        return page_url(request, name, f"{side}-{place}")
 
-    return Page(
-        rows=page_rows,
-        newer=url_at("before", page_rows[0]) if page_rows and has_newer else "",
-        older=url_at("after", page_rows[-1]) if page_rows and has_older else "",
-    )
+    newer, older = "", ""
+    if page_rows and has_newer:
+        newer = url_at("before", page_rows[0])
+    if page_rows and has_older:
+        older = url_at("after", page_rows[-1])
+    return Page(rows=page_rows, newer=newer, older=older)

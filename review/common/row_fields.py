@@ -35,26 +35,30 @@ class RowsWidget(forms.Widget):
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, ...]]:
         """The rows that are not empty."""
-        columns = [data.getlist(each)[: MAX_ROWS + 1] for each in self.names(name)]
+        columns = [data.getlist(control)[: MAX_ROWS + 1] for control in self.names(name)]
         return [row for row in zip_longest(*columns, fillvalue="") if any(map(str.strip, row))]
 
     def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
-        return not any(each in data for each in self.names(name))
+        return not any(control in data for control in self.names(name))
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         rows: Iterable[Sequence[Any]] = [*(value or ()), [""] * len(self.columns)]
         listed = ""
         if self.known:
             listed = f"{name}-known"
-        cells = [
-            [
-                (column.label, column.widget.render(each, cell, {"list": listed} if listed and last else {}))
-                for each, column, cell, last in zip(
-                    self.names(name), self.columns.values(), row, [*[False] * (len(row) - 1), True], strict=True
-                )
-            ]
-            for row in rows
-        ]
+        *plain, last = self.columns.values()
+        *names, last_name = self.names(name)
+        last_attrs = {}
+        if listed:
+            last_attrs = {"list": listed}
+        cells = []
+        for row in rows:
+            *row_cells, last_cell = row
+            controls = []
+            for control, column, cell in zip(names, plain, row_cells, strict=True):
+                controls.append((column.label, column.widget.render(control, cell, {})))
+            controls.append((last.label, last.widget.render(last_name, last_cell, last_attrs)))
+            cells.append(controls)
         context = {"rows": cells, "name": name, "button": ADD_ROW, "known": self.known, "listed": listed}
         return render_to_string("components/rows.html", context)
 
@@ -80,7 +84,8 @@ class RowsField(forms.Field):
         """The rows. Raises ValidationError naming row and column."""
         if len(value or ()) > MAX_ROWS:
             raise ValidationError(gettext("More than %(most)s entries.") % {"most": MAX_ROWS})
-        rows, faults = [], []
+        rows: list[tuple[Any, ...]] = []
+        faults = []
         for number, row in enumerate(value or (), start=1):
             cleaned = []
             for column, cell in zip(self._columns.values(), row, strict=True):
@@ -89,9 +94,10 @@ class RowsField(forms.Field):
                 except ValidationError as error:
                     place = gettext("row %(n)d, %(column)s") % {"n": number, "column": column.label}
                     faults.append(with_label(place, " ".join(error.messages)))
-            rows.append(tuple(cleaned))
-            if self._keys and rows[-1][: self._keys] in (other[: self._keys] for other in rows[:-1]):
+            key = tuple(cleaned)[: self._keys]
+            if self._keys and any(other[: self._keys] == key for other in rows):
                 faults.append(gettext("Row %(n)d repeats an earlier one.") % {"n": number})
+            rows.append(tuple(cleaned))
         if faults:
             raise ValidationError(faults)
         return rows

@@ -107,9 +107,8 @@ def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) ->
     if isinstance(data, Mapping):
         unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN})
     if unknown:
-        raise serializers.ValidationError(
-            {name[: limits.NAME]: [_("There is no such field.")] for name in map(str, unknown[: limits.PROBLEMS])}
-        )
+        names = [str(name)[: limits.NAME] for name in unknown[: limits.PROBLEMS]]
+        raise serializers.ValidationError({name: [_("There is no such field.")] for name in names})
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -127,11 +126,16 @@ def field_errors(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
     """
     if isinstance(detail, dict):
         for key, inner in detail.items():
-            is_whole = key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS)
-            yield from field_errors(inner, field if is_whole else f"{field}.{key}".lstrip("."))
+            inner_field = field
+            if key not in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
+                inner_field = f"{field}.{key}".lstrip(".")
+            yield from field_errors(inner, inner_field)
     elif isinstance(detail, list):
         for number, inner in enumerate(detail):
-            yield from field_errors(inner, f"{field}.{number}".lstrip(".") if isinstance(inner, dict) else field)
+            inner_field = field
+            if isinstance(inner, dict):
+                inner_field = f"{field}.{number}".lstrip(".")
+            yield from field_errors(inner, inner_field)
     else:
         yield {"field": field, "code": detail.code, "detail": str(detail)}
 

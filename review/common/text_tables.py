@@ -16,7 +16,10 @@ def section(title: str, head: Sequence[object], rows: Sequence[Iterable[object]]
     """A section of a Markdown document with a table and a note below it; none without rows."""
     if not rows:
         return []
-    return ["", f"## {title}", "", *markdown(head, rows), *(["", note] if note else [])]
+    lines = ["", f"## {title}", "", *markdown(head, rows)]
+    if note:
+        lines += ["", note]
+    return lines
 
 
 def _markdown_line(cells: Iterable[object]) -> str:

@@ -55,7 +55,14 @@ def wake_after_commit(task: "Task[..., Any] | str", *args: int) -> None:
 
     Services, which tasks call, name the task by its dotted path.
     """
-    transaction.on_commit(lambda: wake(import_string(task) if isinstance(task, str) else task, *args))
+
+    def wake_named() -> None:
+        if isinstance(task, str):
+            wake(import_string(task), *args)
+        else:
+            wake(task, *args)
+
+    transaction.on_commit(wake_named)
 
 
 def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:

@@ -114,7 +114,10 @@ class AppendOnly(Operation):
         return f"Refuse UPDATE and DELETE on {self.model_name}"
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
-        return (self.__class__.__qualname__, [self.model_name], {"columns": self.columns} if self.columns else {})
+        options: dict[str, Any] = {}
+        if self.columns:
+            options = {"columns": self.columns}
+        return (self.__class__.__qualname__, [self.model_name], options)
 
 
 class Changeable(AppendOnly):

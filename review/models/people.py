@@ -20,7 +20,8 @@ _SEPARATOR = re.compile(r"[,;|，；、]")
 
 def split_list(text: str) -> list[str]:
     """Split a list that a person has typed, at commas and the like; duplicates are dropped."""
-    return list(dict.fromkeys(part for piece in _SEPARATOR.split(text) if (part := piece.strip())))
+    parts = [part.strip() for part in _SEPARATOR.split(text)]
+    return list(dict.fromkeys(filter(None, parts)))
 
 
 class People(UserManager["User"]):

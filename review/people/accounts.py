@@ -221,8 +221,11 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     """
     user = _lock_user(person_id, actor)
     if (user.paused_at is not None) != paused:
-        _store(user, paused_at=timezone.now() if paused else None)
-        record_person(user, PersonEvent.Kind.PAUSED if paused else PersonEvent.Kind.RESUMED, actor)
+        paused_at, kind = None, PersonEvent.Kind.RESUMED
+        if paused:
+            paused_at, kind = timezone.now(), PersonEvent.Kind.PAUSED
+        _store(user, paused_at=paused_at)
+        record_person(user, kind, actor)
         if paused:
             _free_reserved(user, actor)
     return user
@@ -372,10 +375,10 @@ def _store(user: User, **values: Any) -> None:
 def _sealed(user: User, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as events hold them: names and addresses, which may have to go one day, as digests."""
     key = bytes.fromhex(ChainHead.objects.get(pk=PERSON_EVENTS).key)
-    return {
-        name: hmac.new(key, canonical([user.pk, value]), "sha256").hexdigest()[:16] if name in PERSONAL else value
-        for name, value in values.items()
-    }
+    sealed = dict(values)
+    for name in values.keys() & PERSONAL:
+        sealed[name] = hmac.new(key, canonical([user.pk, values[name]]), "sha256").hexdigest()[:16]
+    return sealed
 
 
 def _lock_user(person_id: int, actor: User | Operator) -> User:

@@ -270,4 +270,5 @@ class KeysForm(forms.Form):
                 self.add_error(f"key-{number}", gettext("This key is reserved: digits, g and ? have other uses."))
             elif list(typed.values()).count(typed[key]) > 1:
                 self.add_error(f"key-{number}", gettext("Each action needs its own key."))
-        return {"off": not self.cleaned_data["on"], "keys": {key: to for key, to in typed.items() if to != key}}
+        changed = {key: chosen for key, chosen in typed.items() if chosen != key}
+        return {"off": not self.cleaned_data["on"], "keys": changed}

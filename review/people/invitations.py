@@ -97,7 +97,9 @@ def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
             except (OSError, smtplib.SMTPException) as error:
                 log.warning("an invitation could not be e-mailed: %s", type(error).__name__)
                 connection = None
-        invitations.append(Invitation(user, "" if emailed else link, emailed))
+        if emailed:
+            link = ""
+        invitations.append(Invitation(user, link, emailed))
     if connection is not None:
         connection.close()
     return invitations
@@ -105,16 +107,20 @@ def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
 
 def invitations_as_json(invitations: Sequence[Invitation]) -> dict[str, dict[str, Any]]:
     """The invitations as JSON-serializable data, by username."""
-    return {
-        invitation.user.username: {"link": invitation.link, "emailed": invitation.emailed} for invitation in invitations
-    }
+    links = {}
+    for invitation in invitations:
+        links[invitation.user.username] = {"link": invitation.link, "emailed": invitation.emailed}
+    return links
 
 
 def links_as_csv(invitations: Sequence[Invitation]) -> str:
     """The links that were not e-mailed, as CSV."""
-    columns = ("name", "username", "email", "link")
-    rows = [(str(each.user), each.user.username, each.user.email, each.link) for each in invitations if each.link]
-    return csv_text.table([columns, *rows])
+    rows = [("name", "username", "email", "link")]
+    for invitation in invitations:
+        user = invitation.user
+        if invitation.link:
+            rows.append((str(user), user.username, user.email, invitation.link))
+    return csv_text.table(rows)
 
 
 def _email(user: User, link: str) -> tuple[str, str]:

@@ -46,7 +46,9 @@ def admit(
         default: the role of a new account that no group gives a role.
     """
     with recording_events():
-        user = known or (_account_to_link(person) if link_by_email else None)
+        user = known
+        if user is None and link_by_email:
+            user = _account_to_link(person)
         if user is None:
             return _new_account(person, person.role or default)
         if known is None:

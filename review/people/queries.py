@@ -56,7 +56,10 @@ def physicians_specialties(most: int = 50) -> tuple[str, ...]:
     """The specialties of active physicians, in alphabetical order."""
     physicians = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).exclude(specialty="")
     listed = physicians.order_by("specialty").values_list("specialty", flat=True).distinct()[:most]
-    return tuple(sorted({name for text in listed for name in split_list(text)}))[:most]
+    names: set[str] = set()
+    for text in listed:
+        names.update(split_list(text))
+    return tuple(sorted(names))[:most]
 
 
 def reviewers() -> QuerySet[User]:

@@ -95,13 +95,16 @@ def new_account(**values: str) -> User:
     """An unsaved account from values by the names in COLUMNS. Raises ValidationError."""
     name = " ".join(values["name"].split())
     first, _space, last = name.rpartition(" ")
+    if not first:
+        last = ""
+    languages = map(language_code, split_list(values.get("languages", "")))
     user = User(
         username=normalize_username(values.get("username", "").strip() or _default_username(name)),
         first_name=first,
-        last_name=last if first else "",
+        last_name=last,
         role=(values.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
         specialty=", ".join(split_list(values.get("specialties", ""))),
-        languages=list(dict.fromkeys(map(language_code, split_list(values.get("languages", ""))))),
+        languages=list(dict.fromkeys(languages)),
         institution=values.get("institution", "").strip(),
         hospital=values.get("hospital", "").strip(),
         email=values.get("email", "").strip().lower(),
@@ -119,8 +122,11 @@ def new_account(**values: str) -> User:
         errors["role"] = [_("“%(role)s” is not a role. Roles: %(roles)s.") % {"role": user.role, "roles": roles}]
     if codes := [code for code in user.languages if not is_language_code(code)]:
         errors["languages"] = [_("Not a language code: %(code)s") % {"code": ", ".join(codes)}]
+    checked_already = [*errors]
+    if not name:
+        checked_already.append("username")
     try:
-        user.clean_fields(exclude=[*errors, *(["username"] if not name else [])])
+        user.clean_fields(exclude=checked_already)
     except ValidationError as error:
         for field, messages in error.message_dict.items():
             errors[COLUMN_OF_FIELD.get(field, field)] = messages

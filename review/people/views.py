@@ -14,7 +14,7 @@ from review.assignments import case_queue
 from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.forms import SpecialtyForm
-from review.common.decorators import redirect_saying, requires, signed_in_account
+from review.common.decorators import posted_data, redirect_saying, render_form, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
@@ -64,7 +64,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
             return _show_invitations(request, accounts.invite_new([new], actor=actor))
         user = accounts.add_person(new, password, actor=actor)
         return redirect_saying(request, _("Account %(name)s created.") % {"name": user.username}, "review:people")
-    return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
+    return render_form(request, "review/people/person_new.html", {"form": form}, refused=form.is_bound)
 
 
 @requires(Can.OVERSEE, "GET", "POST", acting=True)
@@ -75,14 +75,14 @@ def people_import(request: HttpRequest) -> HttpResponse:
     else:
         form = RosterForm()
     if not form.is_valid():
-        return render(request, "review/people/import.html", {"form": form}, status=422 if form.is_bound else 200)
+        return render_form(request, "review/people/import.html", {"form": form}, refused=form.is_bound)
     parsed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
     if not parsed.refusals and "import" in request.POST:
         return _show_invitations(request, accounts.import_people(parsed, actor=signed_in_account(request)))
     context: dict[str, object] = {"form": RosterForm(), "roster": parsed}
     if not parsed.refusals:
         context["again"] = {"name": parsed.file, "text": decoded(form.cleaned_data["data"])}
-    return render(request, "review/people/import.html", context, status=422 if parsed.refusals else 200)
+    return render_form(request, "review/people/import.html", context, refused=parsed.refusals)
 
 
 def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
@@ -121,12 +121,15 @@ def _account(person_id: int) -> User:
 
 
 def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None = None) -> HttpResponse:
+    standings = []
+    if shown.role == UserRole.PHYSICIAN:
+        standings = calibration_queries.standings(shown)
     context = {
         "shown": shown,
         "form": refused or PasswordForm(user=shown),
         "own": shown.pk == signed_in_account(request).pk,
         "recent": visibility.reviews_by(shown)[:20],
-        "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
+        "standings": standings,
         "today": case_queue.done_today(shown),
         "left_hour": visibility.count_released_cases(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
@@ -137,7 +140,7 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
         "may_manage": accounts.may_manage(shown, signed_in_account(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }
-    return render(request, "review/people/person.html", context, status=422 if refused else 200)
+    return render_form(request, "review/people/person.html", context, refused=refused)
 
 
 @requires(Can.OVERSEE, back="review:person")
@@ -195,7 +198,7 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
         accounts.edit_person(person_id, form.cleaned_data, actor=signed_in_account(request))
         return _done(request, shown, _("Changes to %(name)s saved."))
     context = {"shown": shown, "form": form}
-    return render(request, "review/people/person_edit.html", context, status=422 if form.is_bound else 200)
+    return render_form(request, "review/people/person_edit.html", context, refused=form.is_bound)
 
 
 @requires(Can.OVERSEE, back="review:person")
@@ -232,9 +235,9 @@ def own_languages(request: HttpRequest) -> HttpResponse:
 def own_keys(request: HttpRequest) -> HttpResponse:
     """The user's single-key shortcuts."""
     me = signed_in_account(request)
-    form = KeysForm(request.POST if request.method == "POST" else None, user=me)
+    form = KeysForm(posted_data(request), user=me)
     if request.method == "POST" and form.is_valid():
         me.keys_off, me.keys = form.cleaned_data["off"], form.cleaned_data["keys"]
         me.save(update_fields=["keys_off", "keys"])
         return redirect_saying(request, _("Keyboard shortcuts saved."), "review:own-keys")
-    return render(request, "review/people/own_keys.html", {"form": form}, status=422 if form.is_bound else 200)
+    return render_form(request, "review/people/own_keys.html", {"form": form}, refused=form.is_bound)

@@ -63,13 +63,16 @@ def doses(text: object) -> SafeString:
 @register.filter
 def finds(text: object, searched: str) -> SafeString:
     """`{{ answer|finds:words }}`: like `doses`, with the words of a search marked."""
-    words = sorted((re.escape(word) for word in searched.split()), key=len, reverse=True)
-    if words:
-        parts = re.split(f"({'|'.join(words)})", str(text), flags=re.IGNORECASE)
-    else:
-        parts = [text]
-    pieces = (format_html("<mark>{}</mark>", part) if n % 2 else doses(part) for n, part in enumerate(parts))
-    return format_html_join("", "{}", ((piece,) for piece in pieces))
+    words = sorted(map(re.escape, searched.split()), key=len, reverse=True)
+    if not words:
+        return doses(text)
+    pieces = []
+    for n, part in enumerate(re.split(f"({'|'.join(words)})", str(text), flags=re.IGNORECASE)):
+        if n % 2:
+            pieces.append((format_html("<mark>{}</mark>", part),))
+        else:
+            pieces.append((doses(part),))
+    return format_html_join("", "{}", pieces)
 
 
 @register.filter
@@ -82,13 +85,12 @@ def isolated(text: object) -> SafeString:
 
 def isolated_doses(text: str) -> SafeString:
     """A text among words from right to left, as HTML, with its doses in `<bdi>`."""
-    parts = _DOSE.split(text)
-    kept_together = '<bdi dir="ltr">{}</bdi>'
-    return format_html_join(
-        "",
-        "{}",
-        ((format_html(kept_together, part) if n % 2 and not part.isdigit() else part,) for n, part in enumerate(parts)),
-    )
+    pieces: list[tuple[str]] = []
+    for n, part in enumerate(_DOSE.split(text)):
+        if n % 2 and not part.isdigit():
+            part = format_html('<bdi dir="ltr">{}</bdi>', part)
+        pieces.append((part,))
+    return format_html_join("", "{}", pieces)
 
 
 @register.filter

@@ -108,15 +108,17 @@ def _row_runs(diff: Diff, view: "_BlockView") -> list[tuple[bool, list[DiffRow]]
     for pair in align_turns(diff.before, diff.after):
         before += pair.before is not None
         after += pair.after is not None
-        located = []
-        for note in notes.get(after, ()) if pair.after is not None else ():
-            if view.asked:
-                card = f"trap-{note.number}"
-            else:
+        located: list[TrapNote] = []
+        if pair.after is not None:
+            for note in notes.get(after, ()):
                 card = f"trap-{view.number}-{after}-{note.number}"
-            located.append(replace(note, at=_place(pair.spans, note)[0], card=card))
-        is_bait = pair.after is not None and after == len(diff.after)
-        rows.append(DiffRow(pair, before, after, tuple(located), view.bait if is_bait else ""))
+                if view.asked:
+                    card = f"trap-{note.number}"
+                located.append(replace(note, at=_place(pair.spans, note)[0], card=card))
+        bait = ""
+        if pair.after is not None and after == len(diff.after):
+            bait = view.bait
+        rows.append(DiffRow(pair, before, after, tuple(located), bait))
 
     def folds(row: DiffRow) -> bool:
         return row.pair.change == "same" and not row.notes
@@ -136,12 +138,17 @@ def _bait(text: Block, among: Sequence[Block]) -> str:
 
 def _without_quotes(traps: Table, among: Sequence[Block]) -> Table:
     """A table of traps without the words that it quotes, where the conversation marks them."""
-    conversation = "\n".join(turn.text for block in among if isinstance(block, Diff) for turn in block.after)
+    texts: list[str] = []
+    for block in among:
+        if isinstance(block, Diff):
+            texts += [turn.text for turn in block.after]
+    conversation = "\n".join(texts)
     rows = []
     for code, name, location, *others in traps.rows:
         place, _colon, quoted = location.partition(": “")
-        is_marked = quoted.rstrip("”") in conversation
-        rows.append((code, name, place if is_marked else location, *others))
+        if quoted.rstrip("”") not in conversation:
+            place = location
+        rows.append((code, name, place, *others))
     return replace(traps, rows=tuple(rows))
 
 
@@ -182,13 +189,19 @@ def show_block(
         block = _without_quotes(block, among)
     notes = _notes(among)
     if isinstance(block, Text):  # the traps of a case without a conversation are in its bait question
-        is_bait = block.tone == "question" and not any(isinstance(other, Diff) for other in among)
-        marks = _with_traps(block.text, notes.get(1, ()) if is_bait else (), marks or {}, f"{number}.1")
-    traps = [n for n, other in enumerate(among, 1) if isinstance(other, Table) and other.tone == "trap"]
+        trap_notes: Sequence[TrapNote] = ()
+        if block.tone == "question" and not any(isinstance(other, Diff) for other in among):
+            trap_notes = notes.get(1, ())
+        marks = _with_traps(block.text, trap_notes, marks or {}, f"{number}.1")
+    is_asked, bait = False, ""
+    for n, other in enumerate(among, 1):
+        if isinstance(other, Table) and other.tone == "trap" and n in (inside or ()):
+            is_asked = True
+        bait = bait or _bait(other, [block])
     block_view = _BlockView(
         *(block, number, language, folded, beside, view, within, about, tuple(notes.items())),
-        asked=any(n in (inside or ()) for n in traps),
-        bait=next(filter(None, (_bait(other, [block]) for other in among)), ""),
+        asked=is_asked,
+        bait=bait,
     )
     if isinstance(block, Images):  # the URLs are signed for the reader of the page
         reader = getattr(context.get("request"), "user", None)
@@ -221,12 +234,11 @@ class _BlockView(NamedTuple):
 
 def _with_traps(text: str, notes: Iterable[TrapNote], marks: Marks, key: str) -> Marks:
     """The marks of the texts, with those of the words of traps in one of them."""
-    places = [(_place([Span("insert", text)], note), note.number) for note in notes]
-    traps = [
-        TextMark(start, end, gettext("Trap %(n)s") % {"n": number}, style=1, fixed=True)
-        for (start, end), number in places
-        if start < end
-    ]
+    traps = []
+    for note in notes:
+        start, end = _place([Span("insert", text)], note)
+        if start < end:
+            traps.append(TextMark(start, end, gettext("Trap %(n)s") % {"n": note.number}, style=1, fixed=True))
     if traps:
         return {**marks, key: [*marks.get(key, ()), *traps]}
     return marks
@@ -240,10 +252,15 @@ def _cached_block(view: _BlockView, _language: str | None) -> SafeString:
 
 def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
     block = view.block
+    parts, chart = [], None
+    if isinstance(block, Diff):
+        parts = _row_runs(block, view)
+    if isinstance(block, Points):
+        chart = points_chart(block)
     values = view._asdict() | {
-        "parts": _row_runs(block, view) if isinstance(block, Diff) else [],
+        "parts": parts,
         "elsewhere": bool(view.notes),
-        "chart": points_chart(block) if isinstance(block, Points) else None,
+        "chart": chart,
         "pictures": pictures,
         "marks": marks,
     }
@@ -366,11 +383,17 @@ def _pieces_html(cut: Iterable[Piece], cards: Mapping[int, str] = MappingProxyTy
     """
     elements: list[SafeString] = []
     cut = list(cut)
-    escape = isolated_doses if any(is_right_to_left(piece.text) for piece in cut) else conditional_escape
+    escape: Callable[[str], SafeString] = conditional_escape
+    if any(is_right_to_left(piece.text) for piece in cut):
+        escape = isolated_doses
     for op, run in groupby(cut, key=lambda piece: piece.op):  # one element per change, even if marks split it
-        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, cards, escape)))  # noqa: S308 -- each is escaped
-        tag = _CHANGE_TAGS.get(op)
-        elements.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
+        parts: list[SafeString] = []
+        for piece in run:
+            parts += _piece_html(piece, cards, escape)
+        element = mark_safe("".join(parts))  # noqa: S308 -- each is escaped
+        if tag := _CHANGE_TAGS.get(op):
+            element = format_html(f"<{tag}>{{}}</{tag}>", element)
+        elements.append(element)
     return mark_safe("".join(elements))  # noqa: S308 -- each of them is escaped
 
 
@@ -380,7 +403,10 @@ def _piece_html(piece: Piece, cards: Mapping[int, str], escape: Callable[[str], 
         link = '<a class="trap-mark trap-mark--here" data-aside href="#{}" aria-label="{}">{}</a>'
         yield format_html(link, cards[number], name, number)
     text = escape(piece.text)
-    for own, layer in piece.layers() if piece.marks else ():
+    layers: Iterable[tuple[bool, Sequence[TextMark]]] = ()
+    if piece.marks:
+        layers = piece.layers()
+    for own, layer in layers:
         classes = " ".join(["mark", *(f"mark--{mark.style}" for mark in layer)])
         ending = ", ".join(dict.fromkeys(str(mark) for mark in layer if mark.end == piece.at + len(piece.text)))
         name = ""
@@ -397,7 +423,9 @@ def _piece_html(piece: Piece, cards: Mapping[int, str], escape: Callable[[str], 
 @register.filter
 def cells(table: Table, row: Sequence[str]) -> list[tuple[str, str]]:
     """`{{ table|cells:row }}`: filled cells of a row, each with its column; no name of a trap."""
-    named = list(zip(table.columns, row, strict=False))[2 if table.tone == "trap" else 0 :]
+    named = list(zip(table.columns, row, strict=False))
+    if table.tone == "trap":
+        named = named[2:]
     return [(column, cell) for column, cell in named if cell]
 
 
@@ -405,7 +433,9 @@ def cells(table: Table, row: Sequence[str]) -> list[tuple[str, str]]:
 def rows_about(table: Table, about: str) -> list[tuple[int, tuple[str, ...]]]:
     """`{{ table|rows_about:about }}`: its numbered rows; of traps, that which `about` names."""
     numbered = list(enumerate(table.rows, 1))
-    named = [(number, row) for number, row in numbered if table.tone == "trap" and f"{row[0]} {row[1]}" == about]
+    if table.tone != "trap":
+        return numbered
+    named = [(number, row) for number, row in numbered if f"{row[0]} {row[1]}" == about]
     return named or numbered
 
 
@@ -421,7 +451,8 @@ def trap_code(code: str, terms: Sequence[TrapTerm], named: bool = False) -> Safe
 
     named: also show the name beside it.
     """
-    term = next((term for term in terms if term.code == code), None)
+    by_code = {term.code: term for term in terms}
+    term = by_code.get(code)
     return part("review/answers/_code.html", code=code, term=term, named=named)
 
 
@@ -453,12 +484,12 @@ def judged_first(blocks: Sequence[Block]) -> list[tuple[int, Block]]:
     altered = [(number, block) for number, block in numbered if isinstance(block, Diff)]
     if not altered:
         return numbered
-    questions = [
-        (number, block)
-        for number, block in numbered
-        if number < altered[0][0] and isinstance(block, Text) and block.tone == "question"
-    ]
-    return [*questions, *altered, *(each for each in numbered if each not in [*questions, *altered])]
+    questions = []
+    for number, block in numbered:
+        if number < altered[0][0] and isinstance(block, Text) and block.tone == "question":
+            questions.append((number, block))
+    first: list[tuple[int, Block]] = [*questions, *altered]
+    return [*first, *(entry for entry in numbered if entry not in first)]
 
 
 _TURN = re.compile(r"turn ([0-9]{1,3}) \((user|assistant)\)")
