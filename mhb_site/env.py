@@ -87,7 +87,10 @@ def with_quoted_password(url: str) -> str:
 def _quoted(password: str) -> str:
     """A password, percent-encoded unless it is already."""
     is_encoded = re.fullmatch(r"(?:[^%]|%[0-9A-Fa-f]{2})*", password) and "%" in password
-    return quote(password, safe="%" if is_encoded else "")
+    safe = ""
+    if is_encoded:
+        safe = "%"
+    return quote(password, safe=safe)
 
 
 def _with_password(parts: SplitResult, password: str) -> str:
@@ -384,7 +387,7 @@ class Env(BaseSettings):
     def site(self) -> str:
         """The base URL of pages, for use without a request."""
         origins = [origin for origin in self.trusted_origins if "*" not in origin]
-        site = self.site_url or (origins[0] if origins else f"http://localhost:{self.port}")
+        site = self.site_url or (*origins, f"http://localhost:{self.port}")[0]
         return site.removesuffix(self.sub_path)  # which `reverse` puts before every path
 
     @property
@@ -398,10 +401,14 @@ class Env(BaseSettings):
 
     def access(self) -> Access:
         """The keys and addresses that endpoints may use."""
-        addresses = [urlsplit(f"//{entry}") for entry in self.own_addresses]
-        services = [(address.hostname or "", address.port or 0) for address in addresses]
-        storage = (self.s3_endpoint, 443 if self.s3_endpoint.startswith("https") else 80)
-        for url, port in ((self.database_url, 5432), (self.redis_url, 6379), storage):
+        services = []
+        for entry in self.own_addresses:
+            address = urlsplit(f"//{entry}")
+            services.append((address.hostname or "", address.port or 0))
+        s3_port = 80
+        if self.s3_endpoint.startswith("https"):
+            s3_port = 443
+        for url, port in ((self.database_url, 5432), (self.redis_url, 6379), (self.s3_endpoint, s3_port)):
             if host := urlsplit(url).hostname:
                 services.append((host, urlsplit(url).port or port))
         origins = [urlsplit(origin).hostname or "" for origin in self.trusted_origins]
@@ -491,10 +498,15 @@ def _from_files() -> dict[str, Any]:
 
 def _misspelt() -> list[str]:
     """A line for each variable that is almost the name of a setting: it would be ignored."""
-    known = {f"MHB_{name.upper()}{suffix}" for name in Env.model_fields for suffix in ("", FILE_SUFFIX)}
-    others = sorted(name for name in os.environ if name.startswith("MHB_") and name not in known)
-    meant = {name: get_close_matches(name, known, 1, ALIKE) for name in others if not name.startswith(KEY_PREFIX)}
-    return [f"Wrong setting. {name} is none. Is it {close[0]}?" for name, close in meant.items() if close]
+    known = set()
+    for name in Env.model_fields:
+        known |= {f"MHB_{name.upper()}", f"MHB_{name.upper()}{FILE_SUFFIX}"}
+    lines = []
+    for name in sorted(os.environ):
+        if name.startswith("MHB_") and name not in known and not name.startswith(KEY_PREFIX):
+            for close in get_close_matches(name, known, 1, ALIKE):
+                lines.append(f"Wrong setting. {name} is none. Is it {close}?")
+    return lines
 
 
 def read_environment() -> Env:

@@ -5,6 +5,7 @@ Those that differ between installations come from the environment (`mhb_site.env
 
 import os
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import unquote
 
 import django_stubs_ext
@@ -48,7 +49,6 @@ INSTALLED_APPS = [
     "allauth.usersessions",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
-    *(["allauth.socialaccount.providers.saml"] if any(each.protocol == "saml" for each in MHB_PROVIDERS) else []),
     "axes",
     "csp",
     "django_htmx",
@@ -145,10 +145,11 @@ SOCIALACCOUNT_ADAPTER = "mhb_site.sign_in.sso.ProviderAdapter"
 SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
 # A link, not a form: the policy below forbids forms that lead to another site.
 SOCIALACCOUNT_LOGIN_ON_GET = True
-SOCIALACCOUNT_PROVIDERS = {
-    protocol: {"APPS": [each.app for each in MHB_PROVIDERS if each.protocol == protocol]}
-    for protocol in ("openid_connect", "saml")
-}
+_openid_apps = [provider.app for provider in MHB_PROVIDERS if provider.protocol == "openid_connect"]
+_saml_apps = [provider.app for provider in MHB_PROVIDERS if provider.protocol == "saml"]
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _openid_apps}, "saml": {"APPS": _saml_apps}}
+if _saml_apps:
+    INSTALLED_APPS.append("allauth.socialaccount.providers.saml")
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
     "activate_totp": "mhb_site.sign_in.adapters.SetUpForm",
@@ -191,8 +192,11 @@ FORCE_SCRIPT_NAME = ENV.sub_path or None
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = f"{ENV.sub_path}/"
 STATIC_URL = f"{ENV.sub_path}/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Embedded: served from their source folders.
-STATIC_ROOT = None if ENV.embedded else ENV.static_root
+STATIC_ROOT: Path | None = ENV.static_root
+_static_files = "mhb_site.web.static_files.StaticFiles"
+if ENV.embedded:  # served from their source folders
+    STATIC_ROOT = None
+    _static_files = "django.contrib.staticfiles.storage.StaticFilesStorage"
 WHITENOISE_USE_FINDERS = ENV.embedded
 MHB_S3 = ENV.s3  # else files are in these folders
 MHB_IMAGES = ENV.data_dir / "images"  # stored by SHA-256
@@ -205,9 +209,7 @@ STORAGES = {
         "OPTIONS": {"file_permissions_mode": 0o600},
     },
     "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if ENV.embedded
-        else "mhb_site.web.static_files.StaticFiles",
+        "BACKEND": _static_files,
         "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
     },
 }
@@ -224,8 +226,9 @@ CONTENT_SECURITY_POLICY = {
     },
 }
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = bool(ENV.https)
-SECURE_HSTS_SECONDS = 31_536_000 if ENV.https else 0
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
+SECURE_HSTS_SECONDS, SECURE_PROXY_SSL_HEADER = 0, None
+if ENV.https:
+    SECURE_HSTS_SECONDS, SECURE_PROXY_SSL_HEADER = 31_536_000, ("HTTP_X_FORWARDED_PROTO", "https")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = ENV.cookie("session"), ENV.cookie("csrf")
 SESSION_ENGINE = "mhb_site.sign_in.session_store"
@@ -253,6 +256,10 @@ REST_KNOX = {
     "TOKEN_TTL": timedelta(days=90),
     "TOKEN_LIMIT_PER_USER": 20,
 }
+_case_states = [(state.value, state.value) for state in State]
+_review_stages = [(state.value, state.value) for state in State if not state.final]
+_case_roles = [(role.value, role.value) for role in Role]
+_account_roles = [(role.value, role.value) for role in UserRole]
 SPECTACULAR_SETTINGS = {
     "TITLE": "MHB",
     "DESCRIPTION": "Build medical hallucination benchmarks with physicians, and measure models on them.",
@@ -266,17 +273,17 @@ SPECTACULAR_SETTINGS = {
         "SampleStatus": "generation.samples.forms.SAMPLE_STATUSES",
         "SampleArm": "generation.models.Sample.Arm",
         "VersionStatus": "generation.samples.forms.VERSION_STATUSES",
-        "CaseRole": [(role.value, role.value) for role in Role],
+        "CaseRole": _case_roles,
         "EventKindEnum": "review.models.Event.Kind",
-        "StagesEnum": [(state.value, state.value) for state in State if not state.final],
-        "CaseStatus": [(value, value) for value in [*(state.value for state in State), NOT_SAMPLED]],
+        "StagesEnum": _review_stages,
+        "CaseStatus": [*_case_states, (NOT_SAMPLED, NOT_SAMPLED)],
         "CaseKind": "review.models.Case.Kind",
         "Occasion": "review.models.Occasion",
         "WebhookOccasion": "generation.notifications.services.OCCASIONS",
         "DeliveryStatus": "review.models.Delivery.Status",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "EndpointRole": [("target", "target"), ("judge", "judge")],
-        "AccountRole": [(role.value, role.value) for role in UserRole],
+        "AccountRole": _account_roles,
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
@@ -295,9 +302,9 @@ SPECTACULAR_SETTINGS = {
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"
-CELERY_BROKER_TRANSPORT = (
-    "mhb_site.server.redis_queue:RedisTransport" if ENV.redis_url else "mhb_site.server.file_queue:FileTransport"
-)
+CELERY_BROKER_TRANSPORT = "mhb_site.server.file_queue:FileTransport"
+if ENV.redis_url:
+    CELERY_BROKER_TRANSPORT = "mhb_site.server.redis_queue:RedisTransport"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
@@ -330,8 +337,11 @@ MHB_BENCHMARKS = "mhb_site.benchmarks"  # each folder of this package is a bench
 MHB_ALIVE_FILE = ENV.alive_file
 MHB_TIME_ZONE = ENV.time_zone
 MHB_LEASE_SECONDS = ENV.lease_seconds
-_usual_lanes = 1 if ENV.embedded else 2
-MHB_LANES = _usual_lanes if ENV.lanes is None else ENV.lanes
+MHB_LANES = 2
+if ENV.embedded:
+    MHB_LANES = 1
+if ENV.lanes is not None:
+    MHB_LANES = ENV.lanes
 MHB_LANE_SECONDS = ENV.lane_seconds
 MHB_STATEMENT_SECONDS = ENV.statement_seconds
 MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
@@ -344,7 +354,9 @@ MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
 MHB_CASES_BEFORE_ADJUDICATION = ENV.cases_before_adjudication
 MHB_SITE_URL = ENV.site
 MHB_EMAILS = bool(ENV.email_url)  # e-mail invitations; else show their links
-EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MHB_EMAILS else 'dummy'}.EmailBackend"
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+if MHB_EMAILS:
+    EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
 EMAIL_HOST = ENV.mail.hostname or ""
 EMAIL_PORT = ENV.mail.port or _env.MAIL_PORTS.get(ENV.mail.scheme, 25)
 EMAIL_HOST_USER = unquote(ENV.mail.username or "")

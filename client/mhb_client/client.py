@@ -90,7 +90,10 @@ class Client:
             for line in _lines(answer):
                 digest.update(line)
                 yield json.loads(line)
-        if digest.hexdigest() != (release["sha256"] if split == "public" else release["held_out_sha256"]):
+        frozen = release["sha256"]
+        if split != "public":
+            frozen = release["held_out_sha256"]
+        if digest.hexdigest() != frozen:
             raise errors.Damaged(f"{name}@{version} did not arrive as it was frozen.")
 
     def get(self, path: str, **query: Any) -> Any:
@@ -269,7 +272,9 @@ def _retry_after(answer: httpx2.Response) -> float | None:
     """Seconds from a Retry-After header, which has seconds or a date."""
     value = answer.headers.get("Retry-After", "")
     try:
-        return max(0.0, float(value) if value.isdecimal() else (_date(value) - datetime.now(UTC)).total_seconds())
+        if value.isdecimal():
+            return float(value)
+        return max(0.0, (_date(value) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -34,12 +34,11 @@ class ProblemError(MHBError):
     def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
         self.problem = problem
         self.retry_after = retry_after
-        faults = [
-            ": ".join(str(part) for part in (fault.get("field"), fault.get("detail") or fault.get("code")) if part)
-            for fault in [*problem.get("errors", []), *problem.get("problems", [])]
-            if isinstance(fault, dict)
-        ]
-        words = [problem["title"], problem.get("detail", ""), *faults]
+        words = [problem["title"], problem.get("detail", "")]
+        for fault in [*problem.get("errors", []), *problem.get("problems", [])]:
+            if isinstance(fault, dict):
+                parts = (fault.get("field"), fault.get("detail") or fault.get("code"))
+                words.append(": ".join(map(str, filter(None, parts))))
         super().__init__(f"{problem['status']} " + "; ".join(filter(None, words)))
 
     @property

@@ -18,7 +18,10 @@ def frame(report: Report, facet: str = "") -> "pandas.DataFrame":
 
     if facet and facet not in report["facets"]:
         raise KeyError(f"The report has no facet {facet}, but {', '.join(report['facets'])}.")
-    rows = pandas.json_normalize([dict(row) for row in (report["facets"][facet] if facet else report["overall"])])
+    lines = report["overall"]
+    if facet:
+        lines = report["facets"][facet]
+    rows = pandas.json_normalize([dict(line) for line in lines])
     rows.attrs = {
         "run": report["run"],
         "release": f"{report['release']}@{report['release_version']}",

@@ -72,16 +72,21 @@ class BackupTable:
     def rows(self) -> Iterator[str]:
         """Every row as one line of JSON, in the order of primary keys."""
         # Collations differ: text is ordered by its code points.
-        by_text = isinstance(self._pk, models.CharField) and connection.vendor != "sqlite"
-        order = Collate(self._pk.attname, "C") if by_text else "pk"
-        # JSON as it is stored, where a null of JSON is not that of SQL and no number is rounded.
-        columns = [
-            Cast(field.attname, models.TextField()) if isinstance(field, models.JSONField) else field.attname
-            for field in self.fields
-        ]
-        wide = self.model in WIDE
+        order: Collate | str = "pk"
+        if isinstance(self._pk, models.CharField) and connection.vendor != "sqlite":
+            order = Collate(self._pk.attname, "C")
+        columns: list[Cast | str] = []
+        for field in self.fields:
+            if isinstance(field, models.JSONField):
+                # As it is stored, where a null of JSON is not that of SQL and no number is rounded.
+                columns.append(Cast(field.attname, models.TextField()))
+            else:
+                columns.append(field.attname)
+        chunk_size = READ
+        if self.model in WIDE:
+            chunk_size = READ_WIDE
         found = self.model._base_manager.order_by(order).values_list(*columns)
-        for row in found.iterator(chunk_size=READ_WIDE if wide else READ):
+        for row in found.iterator(chunk_size=chunk_size):
             yield json.dumps(row, default=_as_text, ensure_ascii=False, separators=(",", ":"))
 
     def insert(self, lines: Iterable[str]) -> int:
@@ -150,10 +155,11 @@ class BackupTable:
     def _equal(self, kept: str, found: str) -> bool:
         """PostgreSQL stores JSON in an order and with numbers of its own."""
         pairs = zip(self.fields, json.loads(kept), json.loads(found), strict=True)
-        return all(
-            ours == theirs or (isinstance(field, models.JSONField) and _parsed(ours) == _parsed(theirs))
-            for field, ours, theirs in pairs
-        )
+        for field, ours, theirs in pairs:
+            is_json = isinstance(field, models.JSONField)
+            if ours != theirs and not (is_json and _parsed(ours) == _parsed(theirs)):
+                return False
+        return True
 
     def last_number(self) -> int:
         """The highest number that a row of this table ever had: numbers are not used again."""
@@ -190,7 +196,9 @@ def used_table() -> str:
     quote, made = connection.ops.quote_name, _made()
     with connection.cursor() as cursor:
         names = {*connection.introspection.table_names(cursor)} - made
-        for name in (table.name for table in tables() if table.name in names):
+        for name in [table.name for table in tables()]:
+            if name not in names:
+                continue
             cursor.execute(f"SELECT 1 FROM {quote(name)} LIMIT 1")  # noqa: S608 -- it may be of an older version
             if cursor.fetchone():
                 return name
@@ -217,7 +225,8 @@ def emptied() -> Iterator[None]:
         else:
             before = [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in made]
             after = [f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in made]
-        for statement in (*before, *(f"DELETE FROM {table}" for table in made)):  # noqa: S608
+        deletions = [f"DELETE FROM {table}" for table in made]  # noqa: S608
+        for statement in (*before, *deletions):
             cursor.execute(statement)
         connection.check_constraints()
         for statement in after:

@@ -62,8 +62,9 @@ class Backup:
 
     @classmethod
     def of(cls, tables: Mapping[str, Mapping[str, int]], files: Sequence[Mapping[str, Any]], **more: Any) -> "Backup":
-        rows, size = (table["rows"] for table in tables.values()), (file["bytes"] for file in files)
-        return cls(len(tables), sum(rows), len(files), sum(size), **more)
+        row_count = sum(table["rows"] for table in tables.values())
+        size = sum(file["bytes"] for file in files)
+        return cls(len(tables), row_count, len(files), size, **more)
 
 
 def last_backup() -> datetime | None:
@@ -99,7 +100,10 @@ def _write(folder: Path, say: Callable[[str], None]) -> Backup:
         for table in rows.tables():
             path = folder / TABLES / f"{table.name}.jsonl.gz"
             count = _write_lines(path, table.rows())
-            counts[table.name] = {"rows": count, "last": table.last_number() if table.numbered else 0}
+            last = 0
+            if table.numbered:
+                last = table.last_number()
+            counts[table.name] = {"rows": count, "last": last}
             checksums.add(path)
             if count:
                 say(f"{table.name}: {count} rows")

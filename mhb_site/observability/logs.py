@@ -46,14 +46,18 @@ class StructuredFormatter(logging.Formatter):
 def _structlog_formatter(as_json: bool) -> "ProcessorFormatter":
     import structlog
 
-    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
+    renderer: Any = structlog.dev.ConsoleRenderer(colors=False)
+    extra_adders = []
+    if as_json:
+        renderer = structlog.processors.JSONRenderer()
+        extra_adders = [structlog.stdlib.ExtraAdder(FIELDS)]
     return structlog.stdlib.ProcessorFormatter(
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         foreign_pre_chain=[
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
-            *([structlog.stdlib.ExtraAdder(FIELDS)] if as_json else []),
+            *extra_adders,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.ExceptionRenderer(_traceback),
         ],
@@ -65,13 +69,16 @@ class WithoutTexts(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
-            record.args = tuple(describe(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
+            args = list(record.args)
+            for place, arg in enumerate(args):
+                if isinstance(arg, BaseException):
+                    args[place] = describe(arg)
+            record.args = tuple(args)
         if isinstance(record.args, dict) and record.exc_info and record.exc_info[1]:
             record.args = {**record.args, "exc": describe(record.exc_info[1])}  # Celery's line on a task that failed
         message = record.getMessage()
-        if (quoted := QUOTED_ROW.search(message)) and re.search(
-            r"violates|invalid input|value too long|DETAIL", message
-        ):
+        quoted = QUOTED_ROW.search(message)
+        if quoted and re.search(r"violates|invalid input|value too long|DETAIL", message):
             record.msg, record.args = message[: quoted.start()] + " (values left out)", None
         return True
 
@@ -82,8 +89,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, DatabaseError):
         cause = error.__cause__
     if sqlstate := getattr(cause, "sqlstate", None):  # psycopg's
-        names = [name for field in MENTIONED if (name := getattr(cause.diag, field))]
-        return f"{type(error).__name__}: SQLSTATE {' '.join([sqlstate, *names])}"
+        mentioned = filter(None, [getattr(cause.diag, field) for field in MENTIONED])
+        return f"{type(error).__name__}: SQLSTATE {' '.join([sqlstate, *mentioned])}"
     message = str(error).split("\n", 1)[0][:MAX_MESSAGE]
     shortened = QUOTATION.sub(lambda quotation: f"({len(quotation[0]) - 2} characters)", message)
     return f"{type(error).__name__}: {shortened}"
@@ -101,4 +108,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        following = error.__cause__
+        if following is None and not error.__suppress_context__:
+            following = error.__context__
+        error = following

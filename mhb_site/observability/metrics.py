@@ -90,10 +90,10 @@ def _work() -> Iterator[Metric]:
         ages.append(((kind.name,), _age(running.aggregate(first=Min("created_at"))["first"], now)))
     yield _family("mhb_work_rows", "Rows of work by kind of job and status.", ["job", "rows", "status"], depth)
     yield _family("mhb_oldest_running_job_seconds", "Age of the oldest running job.", ["job"], ages)
-    statuses = Job.objects.values_list("kind", "status").annotate(Count("pk")).order_by()
-    yield _family("mhb_jobs", "Jobs by kind and status.", ["job", "status"], [((k, s), n) for k, s, n in statuses])
+    jobs = Job.objects.values_list("kind", "status").annotate(Count("pk")).order_by()
+    yield _counted("mhb_jobs", "Jobs by kind and status.", ["job", "status"], jobs)
     imports = Import.objects.filter(status__in=WAITING).values_list("status").annotate(Count("pk")).order_by()
-    yield _family("mhb_imports", "Imports that wait or run.", ["status"], [((s,), n) for s, n in imports])
+    yield _counted("mhb_imports", "Imports that wait or run.", ["status"], imports)
 
 
 def _calls() -> Iterator[Metric]:
@@ -114,9 +114,7 @@ def _calls() -> Iterator[Metric]:
     for place, (name, text) in enumerate(names.items(), 1):
         yield _family(name, text, ["job"], [((row[0],), row[place]) for row in rows], CounterMetricFamily)
     errors = JobError.objects.values_list("error").annotate(Sum("calls")).order_by()
-    yield _family(
-        "mhb_call_errors", "Failed attempts by class.", ["error"], [((e,), n) for e, n in errors], CounterMetricFamily
-    )
+    yield _counted("mhb_call_errors", "Failed attempts by class.", ["error"], errors, CounterMetricFamily)
 
 
 def _reviews() -> Iterator[Metric]:
@@ -127,15 +125,16 @@ def _reviews() -> Iterator[Metric]:
         .annotate(Count("pk"), Min("case__opened_at"))
         .order_by()
     )
-    rows = [((benchmark, role, hold), count, first) for benchmark, role, hold, count, first in waiting]
-    labels = ["benchmark", "role", "hold"]
-    yield _family("mhb_reviews", "Reviews that wait for a physician or are in work.", labels, [r[:2] for r in rows])
-    ages = [(labels_, _age(first, now)) for labels_, _count, first in rows]
-    yield _family("mhb_oldest_case_seconds", "Age of the oldest case among them.", labels, ages)
+    labels, rows, ages = ["benchmark", "role", "hold"], [], []
+    for benchmark, role, hold, count, first in waiting:
+        rows.append((benchmark, role, hold, count))
+        ages.append((benchmark, role, hold, _age(first, now)))
+    yield _counted("mhb_reviews", "Reviews that wait for a physician or are in work.", labels, rows)
+    yield _counted("mhb_oldest_case_seconds", "Age of the oldest case among them.", labels, ages)
     cases = Case.objects.values_list("benchmark", "state").annotate(Count("pk")).order_by()
-    yield _family("mhb_cases", "Cases by state.", ["benchmark", "state"], [((b, s), n) for b, s, n in cases])
+    yield _counted("mhb_cases", "Cases by state.", ["benchmark", "state"], cases)
     heads = ChainHead.objects.values_list("name", "sequence")
-    yield _family("mhb_audit_entries", "Entries of a hash chain.", ["chain"], [((name,), n) for name, n in heads])
+    yield _counted("mhb_audit_entries", "Entries of a hash chain.", ["chain"], heads)
 
 
 def _processes() -> Iterator[Metric]:
@@ -151,23 +150,25 @@ def _processes() -> Iterator[Metric]:
             living["lanes"] += beat.runs_lanes
             living["tasks"] += beat.runs_tasks
     yield _family("mhb_beat_age_seconds", "Seconds since a process's last beat.", ["process", "name"], ages)
-    workers = [((runs,), count) for runs, count in living.items()]
-    yield _family("mhb_workers", "Living workers by what they run.", ["runs"], workers)
-    lanes = (
-        Lane.objects.filter(until__gt=now).values_list("job__kind").annotate(Count("pk"), Sum("in_flight")).order_by()
-    )
-    rows = list(lanes)
-    yield _family("mhb_lanes", "Live lanes.", ["job"], [((kind,), count) for kind, count, _ in rows])
-    yield _family("mhb_calls_in_flight", "Calls that lanes may have started.", ["job"], [((k,), n) for k, _, n in rows])
+    yield _counted("mhb_workers", "Living workers by what they run.", ["runs"], living.items())
+    lanes, in_flight = [], []
+    live = Lane.objects.filter(until__gt=now).values_list("job__kind")
+    for kind, count, calls in live.annotate(Count("pk"), Sum("in_flight")).order_by():
+        lanes.append((kind, count))
+        in_flight.append((kind, calls))
+    yield _counted("mhb_lanes", "Live lanes.", ["job"], lanes)
+    yield _counted("mhb_calls_in_flight", "Calls that lanes may have started.", ["job"], in_flight)
 
 
 def _turns() -> Iterator[Metric]:
     live = Lane.objects.filter(until__gt=timezone.now()).values("job")
-    waiting = [job for kind in kinds.all_kinds() for job in kind.waiting().exclude(pk__in=live)]
+    waits = []
     now = timezone.now()
-    longest = max(((now - job.waits_since).total_seconds() for job in waiting), default=0.0)
-    yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(waiting))])
-    yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), longest)])
+    for kind in kinds.all_kinds():
+        for job in kind.waiting().exclude(pk__in=live):
+            waits.append((now - job.waits_since).total_seconds())
+    yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(waits))])
+    yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), max(waits, default=0.0))])
     paused = int(site_pause.paused_since() is not None)
     yield _family("mhb_site_paused", "Whether a restored site waits to be resumed.", [], [((), paused)])
 
@@ -191,6 +192,17 @@ def _age(since: datetime | None, now: datetime) -> float:
     if since:
         return (now - since).total_seconds()
     return 0.0
+
+
+def _counted(
+    name: str,
+    text: str,
+    labels: list[str],
+    rows: Iterable[tuple[Any, ...]],
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """A family of rows as the database returns them: the values of the labels, then the number."""
+    return _family(name, text, labels, [(tuple(values), number) for *values, number in rows], kind)
 
 
 def _family(

@@ -56,17 +56,17 @@ def ready() -> JsonResponse:
     looks at that.
     """
     checks: dict[str, Any] = {"database": _in_time(_database), "redis": _redis()}
-    is_ready = checks["database"] == "ok"
-    if is_ready:
+    http_status, status = 503, "not ready"
+    if checks["database"] == "ok":
         found = _in_time(_tables_and_beats)
-        checks |= found if isinstance(found, dict) else {"migrations": found}
-        is_ready = checks["migrations"] == "ok"
-    status = "not ready"
-    if is_ready:
-        status = "degraded"
-        if all(map(_is_well, checks.values())):
-            status = "ready"
-    return JsonResponse({"status": status, **checks}, status=200 if is_ready else 503)
+        if not isinstance(found, dict):
+            found = {"migrations": found}
+        checks |= found
+        if checks["migrations"] == "ok":
+            http_status, status = 200, "degraded"
+            if all(map(_is_well, checks.values())):
+                status = "ready"
+    return JsonResponse({"status": status, **checks}, status=http_status)
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
@@ -82,8 +82,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
     registry = CollectorRegistry(auto_describe=False)
     families = _in_time(lambda: list(SiteCollector().collect()))
     is_known = isinstance(families, list)
+    if not is_known:
+        families = []
     up = GaugeMetricFamily("mhb_database_up", "Whether the database answered within two seconds.", value=int(is_known))
-    registry.register(Collected([up, *(families if is_known else ())]))
+    registry.register(Collected([up, *families]))
     registry.register(ProcessCollector())
     http_metrics.register(registry)
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
@@ -139,12 +141,14 @@ def _tables_and_beats() -> dict[str, Any]:
         ages[name] = _rounded(min((beats[other] for other in names if other in beats), default=None))
     # Only while it is, so that a restored site is `degraded` until somebody lets it go on.
     since = paused_since()
-    pause = {}
+    pause, migrations = {}, "ok"
     if since:
         pause = {"paused_since": since.isoformat()}
+    if missing:
+        migrations = f"{len(missing)} to apply: run migrate"
     return {
         **pause,
-        "migrations": f"{len(missing)} to apply: run migrate" if missing else "ok",
+        "migrations": migrations,
         "workers": sum(age < OLD for age in beats.values()),
         **ages,
     }

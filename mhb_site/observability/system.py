@@ -63,6 +63,19 @@ def system(request: HttpRequest) -> HttpResponse:
     """What `/ready` and `/metrics` say, for people."""
     disk = shutil.disk_usage(settings.ENV.data_dir)
     now = timezone.now()
+    checks, beats, queues = [], [], []
+    for name, value in json.loads(ready().content).items():
+        if name in CHECKS:
+            checks.append((CHECKS[name], _words(value)))
+    for beat in WorkerBeat.objects.order_by("name"):
+        age = round((now - beat.seen_at).total_seconds())
+        beats.append((beat.name, beat.name == WorkerBeat.SWEEPER, age, age >= OLD))
+    for family in SiteCollector().collect():
+        if family.name in QUEUES:
+            for sample in family.samples:
+                is_over = sample.labels.get("status") in (Job.Status.FINISHED, Job.Status.CANCELLED)
+                if sample.value and not is_over:
+                    queues.append((_words(*sample.labels.values()), int(sample.value)))
     context = {
         "versions": {
             "MHB": software()["mhb"],
@@ -71,25 +84,13 @@ def system(request: HttpRequest) -> HttpResponse:
             "Celery": celery.__version__,
             connection.display_name: ".".join(map(str, connection.get_database_version())),
         },
-        "checks": [
-            (CHECKS[name], _words(value)) for name, value in json.loads(ready().content).items() if name in CHECKS
-        ],
-        "beats": [
-            (beat.name, beat.name == WorkerBeat.SWEEPER, age, age >= OLD)
-            for beat in WorkerBeat.objects.order_by("name")
-            for age in [round((now - beat.seen_at).total_seconds())]
-        ],
+        "checks": checks,
+        "beats": beats,
         "lanes": Lane.objects.filter(until__gt=now).select_related("job").order_by("worker", "job"),
         "disk_free": disk.free,
         "disk_total": disk.total,
         "disk_used_percent": round(100 * disk.used / disk.total),
-        "queues": [
-            (_words(*sample.labels.values()), int(sample.value))
-            for family in SiteCollector().collect()
-            if family.name in QUEUES
-            for sample in family.samples
-            if sample.value and sample.labels.get("status") not in (Job.Status.FINISHED, Job.Status.CANCELLED)
-        ],
+        "queues": queues,
         "backup": last_backup(),
         "paused_since": paused_since(),
     }

@@ -51,9 +51,9 @@ def sweep() -> dict[str, int]:
     _guarded(temporary.remove_orphans, None)
     _guarded(digest.write_due, None)
     messages = _guarded(sending.is_due, False)
-    jobs: dict[str, list[int]] = {
-        kind.plural: _guarded(partial(sweeping.sweep, kind), []) for kind in kinds.all_kinds()
-    }
+    jobs: dict[str, list[int]] = {}
+    for kind in kinds.all_kinds():
+        jobs[kind.plural] = _guarded(partial(sweeping.sweep, kind), [])
     for pk in imports:
         wake(tasks.run_import, pk)
     for pk in results:
@@ -63,14 +63,17 @@ def sweep() -> dict[str, int]:
     for pk in probings:
         wake(tasks.run_probes, pk)
     wanted = sum(len(pks) for pks in jobs.values())
-    for _lane in range(max(0, wanted - waking.waiting_messages(tasks.run_lane)) if wanted else 0):
+    lanes = 0
+    if wanted:
+        lanes = max(0, wanted - waking.waiting_messages(tasks.run_lane))
+    for _lane in range(lanes):
         wake(tasks.run_lane)
     if messages:
         wake(tasks.send_messages)
     if _guarded(figures.are_due, False):
         wake(count_figures)
     counts = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}
-    return {**counts, **{name: len(pks) for name, pks in jobs.items()}}
+    return counts | {name: len(pks) for name, pks in jobs.items()}
 
 
 def _guarded(part: Callable[[], T], default: T) -> T:

@@ -5,13 +5,14 @@ from django import forms
 from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
 
 from review.answers import signatures
+from review.common.decorators import posted_data, render_form
 from review.errors import InvitationInvalid
 from review.models import User
 from review.people import accounts, invitations
@@ -77,10 +78,10 @@ def first_password(request: HttpRequest) -> HttpResponse:
     with signatures.count_refusals(request, user or User(username=NOBODY), InvitationInvalid()):
         if user is None or not invitations.is_valid(user, token):
             raise InvitationInvalid
-    form = FirstPasswordForm(request.POST if request.method == "POST" else None, user=user)
+    form = FirstPasswordForm(posted_data(request), user=user)
     if not form.is_valid():
         context = {"form": form, "invited": user}
-        return render(request, "account/first_password.html", context, status=422 if form.is_bound else 200)
+        return render_form(request, "account/first_password.html", context, refused=form.is_bound)
     languages = form.cleaned_data.get("languages", [])
     user = accounts.accept_invitation(user.pk, token, form.cleaned_data["password"], languages)
     response: HttpResponse = perform_login(request, user, email_verification="none")

@@ -66,7 +66,10 @@ class IdentityProvider(BaseModel):
 
     def role_of(self, groups: Sequence[str]) -> UserRole | None:
         """The role that these groups give; None if none of them does."""
-        return next((role for group, role in self.roles.items() if group in groups), None)
+        for group, role in self.roles.items():
+            if group in groups:
+                return role
+        return None
 
     def is_senior(self, groups: Sequence[str]) -> bool | None:
         """Whether these groups make a senior physician; None if groups do not decide on that."""
@@ -90,8 +93,13 @@ class IdentityProvider(BaseModel):
 
 def are_of_two_people(claims: Mapping[str, Any]) -> bool:
     """Whether the ID token is of another person than what the provider told in addition."""
-    parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
-    return len({part["sub"] for part in parts if "sub" in part}) > 1
+    subjects = {part["sub"] for part in _parts(claims) if "sub" in part}
+    return len(subjects) > 1
+
+
+def _parts(claims: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a provider told of a person: the ID token, and what it said in addition."""
+    return [part for part in (claims.get("userinfo"), claims.get("id_token")) if isinstance(part, Mapping)]
 
 
 def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
@@ -99,10 +107,12 @@ def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
 
     Some write "false" as a text. SAML has no such claim.
     """
-    parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
-    said = [str(part["email_verified"]).casefold() for part in parts if "email_verified" in part]
-    if said:
-        return all(value in ("true", "1") for value in said)
+    answers = []
+    for part in _parts(claims):
+        if "email_verified" in part:
+            answers.append(str(part["email_verified"]).casefold())
+    if answers:
+        return all(answer in ("true", "1") for answer in answers)
     return unless_said
 
 

@@ -10,7 +10,7 @@ from allauth.socialaccount.models import SocialAccount
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -20,7 +20,7 @@ from knox.models import AuthToken
 
 from mhb_site.api import LIMIT, TTL, issue_token, revoke_tokens
 from mhb_site.sign_in import sso
-from review.common.decorators import redirect_saying, signed_in_account
+from review.common.decorators import posted_data, redirect_saying, render_form, signed_in_account
 
 
 class TokenForm(forms.Form):
@@ -40,14 +40,14 @@ def tokens(request: HttpRequest) -> HttpResponse:
     provider = SocialAccount.objects.filter(user=me).values_list("provider", flat=True).first()
     if provider is not None and not _is_recent(request):
         return redirect(sso.login_url(provider, reverse("tokens")))
-    form = TokenForm(request.POST if request.method == "POST" else None)
+    form = TokenForm(posted_data(request))
     issued = ""
     if form.is_valid():
         _token, issued = issue_token(me, timedelta(days=form.cleaned_data["days"]))
         form = TokenForm()
     rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).order_by("-created", "-pk")
     context = {"form": form, "issued": issued, "tokens": rows, "limit": LIMIT}
-    return render(request, "account/tokens.html", context, status=422 if form.errors else 200)
+    return render_form(request, "account/tokens.html", context, refused=form.errors)
 
 
 def _is_recent(request: HttpRequest) -> bool:

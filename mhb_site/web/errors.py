@@ -44,9 +44,9 @@ BUSY_STATES = ("08", "40", "53300", "55P03", "57")
 
 # Without Django's check for a CSRF token, which reads the body: a body that cannot be read would
 # make the error page fail. `CsrfViewMiddleware` has already read the cookie.
-_bad_request = unwrap(defaults.bad_request)
-_page_not_found = unwrap(defaults.page_not_found)
-_server_error = unwrap(defaults.server_error)
+_bad_request: Callable[..., HttpResponse] = unwrap(defaults.bad_request)
+_page_not_found: Callable[..., HttpResponse] = unwrap(defaults.page_not_found)
+_server_error: Callable[..., HttpResponse] = unwrap(defaults.server_error)
 
 
 class ErrorsMiddleware:
@@ -117,9 +117,10 @@ def unavailable(request: HttpRequest, error: ShownError) -> HttpResponse:
         response: HttpResponse = JsonResponse(body, status=error.status, content_type=PROBLEM)
     else:
         # Rendered without the request: context processors would query the database.
-        fragment = getattr(request, "htmx", False)
-        context = {"error": error, "message": error.message}
-        page = render_to_string("site/_problem.html" if fragment else "503.html", context)
+        template = "503.html"
+        if getattr(request, "htmx", False):
+            template = "site/_problem.html"
+        page = render_to_string(template, {"error": error, "message": error.message})
         response = HttpResponse(page, status=error.status)
     if error.status == 503:
         response["Retry-After"] = str(RETRY_AFTER)
@@ -164,13 +165,14 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
 
 
 def _problem(status: int, name: str, title: str, detail: str = "") -> dict[str, Any]:
-    kebab = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
-    return {
-        "type": f"urn:mhb:{kebab}" if name else "about:blank",
-        "title": title or HTTPStatus(status).phrase,
-        "status": status,
-        **({"detail": detail} if detail else {}),
-    }
+    kind = "about:blank"
+    if name:
+        kebab = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+        kind = f"urn:mhb:{kebab}"
+    body = {"type": kind, "title": title or HTTPStatus(status).phrase, "status": status}
+    if detail:
+        body["detail"] = detail
+    return body
 
 
 def _first(name: str, faults: list[dict[str, str]]) -> dict[str, Any]:
@@ -201,12 +203,16 @@ def refusal(request: HttpRequest, status: int, message: str) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: requests refused before any view."""
-    return _plain_problem(400) if _for_api(request) else _bad_request(request, exception)
+    if _for_api(request):
+        return _plain_problem(400)
+    return _bad_request(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler404: unknown URLs."""
-    return _plain_problem(404) if _for_api(request) else _page_not_found(request, exception)
+    if _for_api(request):
+        return _plain_problem(404)
+    return _page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -217,7 +223,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     if obstacle := obstacle_of(sys.exc_info()[1]):
         return unavailable(request, obstacle)
-    return _plain_problem(500) if _for_api(request) else _server_error(request)
+    if _for_api(request):
+        return _plain_problem(500)
+    return _server_error(request)
 
 
 def locked_out(request: HttpRequest, _response: HttpResponse | None, _credentials: object) -> HttpResponse:

@@ -164,9 +164,10 @@ def keep(request: HttpRequest) -> bool:
         return False
     if _view_name(request.path_info) not in WORK:
         return False
-    fields = [
-        [name, value] for name, values in request.POST.lists() if name not in NOT_KEPT for value in map(str, values)
-    ]
+    fields = []
+    for name, values in request.POST.lists():
+        if name not in NOT_KEPT:
+            fields += [[name, str(value)] for value in values]
     if len(fields) > MAX_FIELDS or sum(len(name) + len(value) for name, value in fields) > MAX_CHARACTERS:
         return False
     if not any(value.strip() for _name, value in fields):
@@ -239,7 +240,9 @@ def _show(request: HttpRequest, kept: dict[str, Any], status: int = 200) -> Http
     written: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     for name, value in kept["fields"]:
-        is_text = len(value) > LONG or "\n" in value or name in ("text", "reason")
-        (written if is_text else others).append((name, value))
+        if len(value) > LONG or "\n" in value or name in ("text", "reason"):
+            written.append((name, value))
+        else:
+            others.append((name, value))
     context = {"kept": kept, "written": written, "others": others}
     return render(request, "site/kept_form.html", context, status=status)

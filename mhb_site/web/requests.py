@@ -101,7 +101,9 @@ class RequestsMiddleware:
                 raise Http404  # no row has this number, and no database takes it
         if request.method != "POST" or request.path_info.startswith("/api/"):
             return None
-        names = [getattr(file, "name", "") for _field, files in request.FILES.lists() for file in files]
+        names = []
+        for _field, files in request.FILES.lists():
+            names += [getattr(file, "name", "") for file in files]
         if _is_storable_dict(request.POST) and is_storable(names):
             return None
         return self._refuse_unstorable(request)

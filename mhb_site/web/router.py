@@ -38,7 +38,9 @@ class Router(SimpleRouter):
 
     def get_routes(self, viewset: Any) -> list[Route]:
         plural = getattr(viewset, "plural", "{basename}s")
-        return [
-            route._replace(name=plural) if route.name == "{basename}s" else route
-            for route in super().get_routes(viewset)
-        ]
+        routes = []
+        for route in super().get_routes(viewset):
+            if route.name == "{basename}s":
+                route = route._replace(name=plural)
+            routes.append(route)
+        return routes

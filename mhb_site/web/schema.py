@@ -25,10 +25,11 @@ class Schema(AutoSchema):
         if can is None:
             return description
         reads = self.method == "GET" and can is not Can.REVIEW
-        roles = " or ".join(
-            role.value for role, grants in GRANTS.items() if can in grants or (reads and Can.AUDIT in grants)
-        )
-        return f"{description}\n\nFor: {roles} (`{can}`)."
+        roles = []
+        for role, grants in GRANTS.items():
+            if can in grants or (reads and Can.AUDIT in grants):
+                roles.append(role.value)
+        return f"{description}\n\nFor: {' or '.join(roles)} (`{can}`)."
 
 
 PROBLEM = {
