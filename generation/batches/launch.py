@@ -387,6 +387,8 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     mode = batch.draw.get("mode", "")
     if mode == STRATIFIED:
         mode = f"{STRATIFIED}:{batch.draw['field']}"
+    overrides = {name: batch.settings[name] for name in batch.changed if name in batch.settings}
+    checks = [name for name in registry.check_names(batch.benchmark) if name in batch.checks]
     previous: dict[str, Any] = {
         "benchmark": batch.benchmark,
         "source": batch.source.name,
@@ -399,9 +401,9 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         "plan": plan,
         "prompts": prompts,
         "preset": batch.preset,
-        "settings": {name: batch.settings[name] for name in batch.changed if name in batch.settings},
+        "settings": overrides,
         "one_model": bool(queries.shared_roles(batch)),
-        "checks": [name for name in registry.check_names(batch.benchmark) if name in batch.checks],
+        "checks": checks,
     }
     if given.get("preset", batch.preset) != batch.preset:
         previous |= {"settings": {}, "prompts": ""}

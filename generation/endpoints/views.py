@@ -116,6 +116,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         LegendEntry(_("failed"), 1),
         LegendEntry(_("cached replies"), 0, hollow=True),
     ]
+    days_used = [day for day in reversed(days) if day.calls or day.hits]
     calls = [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day]
     context = {
         "endpoint": row,
@@ -130,6 +131,6 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "meanings": [(meaning, forms.MEANINGS[meaning]) for meaning in DECISIONS],
         "total": total,
         "chart": daily_bars.days(calls, legend, title=_("Calls on each of the last 30 days."), stacked=True),
-        "days": [day for day in reversed(days) if day.calls or day.hits],
+        "days": days_used,
     }
     return render_form(request, "generation/endpoints/endpoint.html", context, refused=form.errors)

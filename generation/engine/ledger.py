@@ -150,17 +150,19 @@ TOKEN_COLUMNS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
 
 def _increments(calls: Sequence[Call]) -> dict[str, Any]:
     """The increments to the totals of a job or of an endpoint's day; a hit costs nothing."""
-    attempts = [call for call in calls if call.hit_of_id is None]
-    increments: dict[str, Any] = {
-        "calls": len(attempts),
-        "hits": len(calls) - len(attempts),
-        "failed": sum(bool(call.error) for call in attempts),
-        "estimated": sum(call.estimated for call in attempts),
-        "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
-    }
-    for name in TOKEN_COLUMNS:
-        increments[name] = sum(getattr(call, name) for call in attempts)
-    return {name: F(name) + value for name, value in increments.items() if value}
+    totals: dict[str, Any] = dict.fromkeys(("calls", "hits", "failed", "estimated", *TOKEN_COLUMNS), 0)
+    totals["cost"] = Decimal(0)
+    for call in calls:
+        if call.hit_of_id is not None:
+            totals["hits"] += 1
+            continue
+        totals["calls"] += 1
+        totals["failed"] += bool(call.error)
+        totals["estimated"] += call.estimated
+        totals["cost"] += Decimal(call.cost)
+        for name in TOKEN_COLUMNS:
+            totals[name] += getattr(call, name)
+    return {name: F(name) + total for name, total in totals.items() if total}
 
 
 def count_without_job(lines: Sequence[LedgerLine]) -> None:

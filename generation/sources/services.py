@@ -210,12 +210,14 @@ def _read_file(run: Import) -> None:
                 new, differences = _add_records(run.source, good_rows, updates=run.updates)
                 if any(row.match or row.references for row in good_rows):
                     joined.update(queries.count_partners(run.source, [row.external_id for row in good_rows]))
-                kept = [(refusal, False) for refusal in refusals] + [(difference, True) for difference in differences]
-                kept = kept[: max(0, REFUSALS_KEPT - listed)]
-                ImportRefusal.objects.bulk_create(
-                    ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason, differs=is_difference)
-                    for entry, is_difference in kept
-                )
+                kept = [*refusals, *differences][: max(0, REFUSALS_KEPT - listed)]
+                rows = []
+                for place, refusal in enumerate(kept):
+                    differs = place >= len(refusals)
+                    rows.append(
+                        ImportRefusal(run=run, where=refusal.where[:100], reason=refusal.reason, differs=differs)
+                    )
+                ImportRefusal.objects.bulk_create(rows)
                 listed += len(kept)
                 counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
                 for refusal in refusals:

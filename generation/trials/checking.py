@@ -102,13 +102,14 @@ def _try(pk: int, trial: Trial) -> dict[str, Any]:
     except Exception as failure:  # a bug of ours must not hold up the job: what is wrong will show in its rows
         found = [findings.TrialFinding("silent", f"{UnexpectedError.__name__}: {type(failure).__name__}")]
         cost, seconds, answered = Decimal(0), 0.0, False
+    found_as_json = [{"code": finding.code, "detail": finding.detail} for finding in found]
     return {
         "role": trial.role,
         "prompt": trial.request.prompt,
         "answered": answered,
         "seconds": round(seconds, 2),
         "cost": str(cost),
-        "findings": [{"code": finding.code, "detail": finding.detail} for finding in found],
+        "findings": found_as_json,
         "blocks": any(finding.blocks for finding in found),
     }
 

@@ -32,6 +32,7 @@ class Schema(AutoSchema):
         return f"{description}\n\nFor: {' or '.join(roles)} (`{can}`)."
 
 
+_TEXT = {"type": "string"}
 PROBLEM = {
     "type": "object",
     "description": "What went wrong (RFC 9457).",
@@ -47,7 +48,7 @@ PROBLEM = {
             "items": {
                 "type": "object",
                 "required": ["field", "code", "detail"],
-                "properties": {name: {"type": "string"} for name in ("field", "code", "detail")},
+                "properties": {"field": _TEXT, "code": _TEXT, "detail": _TEXT},
             },
         },
         "problems": {
@@ -56,7 +57,7 @@ PROBLEM = {
             "items": {
                 "type": "object",
                 "required": ["field", "code"],
-                "properties": {name: {"type": "string"} for name in ("field", "code")},
+                "properties": {"field": _TEXT, "code": _TEXT},
             },
         },
     },

@@ -51,7 +51,8 @@ def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
         xs.append(x)
         if index % label_interval == 0:
             labels.append((x, week.monday))
-    shares, minutes = [week.agreed.value for week in weeks], [week.minutes for week in weeks]
+    shares = [week.agreed.value for week in weeks]
+    minutes = [week.minutes for week in weeks]
     minute_ticks = scale_of(max((value for value in minutes if value is not None), default=0))
     minutes_top = TOP + panel + 56
     return Drift(

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
+from review.models.enums import values_of
 from review.rules import limits
 from review.rules.answers import ShownField, shown_fields
 from review.rules.blocks import HighlightLabel, Level, Point, Question, RubricText, TrapTerm, Turn
@@ -219,7 +220,7 @@ class AnswersSerializer(StrictSerializer):
 
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
-    verdict = _choice([verdict.value for verdict in Verdict])
+    verdict = _choice(values_of(Verdict))
     reason = _text(limits.TEXT)
     reason_code = _code(help_text="For a rejection: one of the form's reasons.")
     dissent_code = _code(
@@ -227,7 +228,7 @@ class AnswersSerializer(StrictSerializer):
     )
     change_reason = _text(limits.TEXT, help_text="Why the secondary's confirmed answer differs from the blind one.")
     declaration = _choice(
-        [declaration.value for declaration in Declaration],
+        values_of(Declaration),
         help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
     )
     citations = CitationSerializer(many=True, default=list, max_length=limits.CITATIONS)  # type: ignore[call-arg]

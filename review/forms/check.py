@@ -246,13 +246,17 @@ def _reason_rules(reasons: Sequence[Reason], part: str, sample: CaseSpec) -> Ite
 
 def _level_rules(levels: Sequence[Level], default: Sequence[Level]) -> Iterator[Rule]:
     yield (
-        [level.value for level in levels] != [level.value for level in default],
+        _codes(levels) != _codes(default),
         "levels",
         _("The levels and their order cannot change: rates are weighted by them. Change their wording."),
     )
     for number, level in enumerate(levels, 1):
         yield from _label_rules(level.label, f"levels.{number}", _("Enter the wording."))
         yield _at_most(level.about, MAX_TEXT, f"levels.{number}")
+
+
+def _codes(levels: Sequence[Level]) -> list[str]:
+    return [level.value for level in levels]
 
 
 def _policy_rules(design: Design, sample: CaseSpec) -> Iterator[Rule]:

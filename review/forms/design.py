@@ -137,10 +137,9 @@ def case_questions(asked: tuple[Question, ...], form: Form) -> tuple[Question, .
     """
     folder = {question.key: question.per for question in form.questions}
     names = {term.code: term.name for term in form.terms}
-    subjects = {
-        "rubric": [(rubric.key, rubric.key) for rubric in form.rubrics],
-        "trap": [(tag, f"{tag} {names.get(tag, '')}".strip()) for tag in form.tags],
-    }
+    rubrics = [(rubric.key, rubric.key) for rubric in form.rubrics]
+    traps = [(tag, f"{tag} {names.get(tag, '')}".strip()) for tag in form.tags]
+    subjects = {"rubric": rubrics, "trap": traps}
     is_final = not can_be_revised(form)
     by_subject = []
     for question in asked:

@@ -80,9 +80,13 @@ def design_from_post(data: QueryDict) -> Design:
             shows=tuple(data.getlist(f"{name}.shows")),
         )
 
-    def reason(name: str, part: str) -> Reason:
-        code = text(f"{name}.code")
-        return Reason(code, translated(f"{name}.label", f"{part}:{code}.label"), f"{name}.mendable" in data)
+    def reasons(part: str) -> tuple[Reason, ...]:
+        rows = []
+        for name in _posted_rows(data, part, "code"):
+            code = text(f"{name}.code")
+            label = translated(f"{name}.label", f"{part}:{code}.label")
+            rows.append(Reason(code, label, f"{name}.mendable" in data))
+        return tuple(rows)
 
     def level(name: str) -> Level:
         code = text(f"{name}.code")
@@ -100,8 +104,8 @@ def design_from_post(data: QueryDict) -> Design:
         share=whole("share"),
         objection_hours=whole("objection_hours"),
         wordings=wordings,
-        reasons=tuple(reason(row, "reasons") for row in _posted_rows(data, "reasons", "code")),
-        dissents=tuple(reason(row, "dissents") for row in _posted_rows(data, "dissents", "code")),
+        reasons=reasons("reasons"),
+        dissents=reasons("dissents"),
         levels=tuple(map(level, _posted_rows(data, "levels", "code"))),
         severity_asks=translated("severity_asks", "severity_asks"),
     )

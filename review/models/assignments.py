@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from review.models.cases import Case
+from review.models.enums import choices_of, values_of
 from review.models.people import User
 from review.models.public_ids import AssignmentId
 from review.rules.state_machine import Consent, Phase, Role, Verdict
@@ -29,8 +30,8 @@ class Assignment(models.Model):
         DONE = "done", _("done")
 
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="assignments")
-    role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in Role])
-    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase], default=Phase.COMMIT)
+    role = models.CharField(max_length=16, choices=choices_of(Role))
+    phase = models.CharField(max_length=16, choices=choices_of(Phase), default=Phase.COMMIT)
     hold = models.CharField(max_length=8, choices=Hold, default=Hold.OPEN)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments")
     reserved_for = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="reserved")
@@ -87,7 +88,7 @@ class Draft(models.Model):
 
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="drafts")
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="drafts")
-    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase])
+    phase = models.CharField(max_length=16, choices=choices_of(Phase))
     answers = models.JSONField()
     revision = models.PositiveIntegerField(default=1)
     saved_at = models.DateTimeField()
@@ -108,10 +109,10 @@ class Review(models.Model):
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="reviews")
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="reviews")
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="reviews")
-    role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in Role])
-    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase])
+    role = models.CharField(max_length=16, choices=choices_of(Role))
+    phase = models.CharField(max_length=16, choices=choices_of(Phase))
     answers = models.JSONField()
-    verdict = models.CharField(max_length=8, choices=[(v.value, v.value) for v in Verdict])
+    verdict = models.CharField(max_length=8, choices=choices_of(Verdict))
     inadequate = models.BooleanField()
     submitted_at = models.DateTimeField()
     attempt = models.PositiveSmallIntegerField(default=1)
@@ -122,7 +123,7 @@ class Review(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["case", "role", "phase", "attempt"], name="review_one_per_turn"),
-            models.CheckConstraint(condition=Q(verdict__in=[v.value for v in Verdict]), name="review_verdict_known"),
+            models.CheckConstraint(condition=Q(verdict__in=values_of(Verdict)), name="review_verdict_known"),
         ]
         indexes = [models.Index(fields=["physician", "-submitted_at"])]
         ordering = [F("id").asc()]
@@ -162,13 +163,13 @@ class RewordingOutcome(models.Model):
     """
 
     rewording = models.OneToOneField(Rewording, on_delete=models.PROTECT, related_name="outcome")
-    consent = models.CharField(max_length=16, choices=[(c.value, c.value) for c in Consent])
+    consent = models.CharField(max_length=16, choices=choices_of(Consent))
     reason = models.TextField(blank=True)
     at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(consent__in=[c.value for c in Consent]), name="rewording_consent_known"),
+            models.CheckConstraint(condition=Q(consent__in=values_of(Consent)), name="rewording_consent_known"),
             models.CheckConstraint(
                 condition=(Q(consent=Consent.OBJECTED.value) & ~Q(reason=""))
                 | (~Q(consent=Consent.OBJECTED.value) & Q(reason="")),

@@ -7,6 +7,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
+from review.models.enums import choices_of, values_of
 from review.models.public_ids import CaseId
 from review.rules.case_spec import CaseSpec, spec_from_json
 from review.rules.state_machine import FINAL, Ground, State, shown_status
@@ -49,7 +50,7 @@ class Case(models.Model):
     fresh_eyes_required = models.BooleanField(default=False)
     simulated = models.BooleanField(default=False)
     priority = models.SmallIntegerField(default=0)
-    state = models.CharField(max_length=16, choices=[(s.value, s.value) for s in State], default=State.PRIMARY)
+    state = models.CharField(max_length=16, choices=choices_of(State), default=State.PRIMARY)
     ground = models.CharField(max_length=32, blank=True)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
@@ -57,13 +58,13 @@ class Case(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lineage", "version"], name="case_one_per_version"),
-            models.CheckConstraint(condition=Q(state__in=[s.value for s in State]), name="case_state_known"),
+            models.CheckConstraint(condition=Q(state__in=values_of(State)), name="case_state_known"),
             models.CheckConstraint(
                 condition=Q(closed_at__isnull=False, state__in=sorted(FINAL))
                 | (Q(closed_at__isnull=True) & ~Q(state__in=sorted(FINAL))),
                 name="case_closed_iff_final",
             ),
-            models.CheckConstraint(condition=Q(ground__in=["", *(g.value for g in Ground)]), name="case_ground_known"),
+            models.CheckConstraint(condition=Q(ground__in=["", *values_of(Ground)]), name="case_ground_known"),
             models.CheckConstraint(
                 condition=~Q(ground=Ground.UNREVIEWED.value) | Q(state=State.APPROVED.value),
                 name="case_unreviewed_is_approved",

@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from review.models.cases import account_created
+from review.models.enums import choices_of, values_of
 from review.models.usernames import NameField
 from review.rules.permissions import UserRole
 
@@ -50,7 +51,7 @@ class User(AbstractUser):
         validators=[UnicodeUsernameValidator()],
         error_messages={"unique": _("A user with that username already exists.")},
     )
-    role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in UserRole], default=UserRole.PHYSICIAN)
+    role = models.CharField(max_length=16, choices=choices_of(UserRole), default=UserRole.PHYSICIAN)
     institution = models.CharField(max_length=200, blank=True)  # the employer: a university, a trust
     hospital = models.CharField(max_length=200, blank=True)
     specialty = models.CharField(max_length=300, blank=True)  # comma-separated; empty: any
@@ -79,7 +80,7 @@ class User(AbstractUser):
 
     class Meta(AbstractUser.Meta):
         constraints = [
-            models.CheckConstraint(condition=Q(role__in=[r.value for r in UserRole]), name="user_role_known"),
+            models.CheckConstraint(condition=Q(role__in=values_of(UserRole)), name="user_role_known"),
             models.UniqueConstraint(Lower("username"), name="user_name_once"),
         ]
 

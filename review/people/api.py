@@ -25,6 +25,7 @@ from review.common.serializers import (
     serializer_of,
 )
 from review.models import PersonEvent, User
+from review.models.enums import values_of
 from review.people import accounts, invitations, roster
 from review.people.anonymise import anonymise
 from review.people.invitations import Invitation
@@ -37,7 +38,7 @@ class MeSerializer(RowSerializer):
     """Your account. `can`: what its role allows."""
 
     name = serializers.CharField()
-    can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
+    can = serializers.ListField(child=serializers.ChoiceField(choices=values_of(Can)))
 
     class Meta:
         model = User

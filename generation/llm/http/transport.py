@@ -28,13 +28,15 @@ PIECE = 2**16  # bytes that are decompressed at a time
 
 # Accepted names of charsets. Others (hex, zlib, idna, punycode, ...) are transformations or very
 # slow.
+_CODE_PAGES = (*range(1, 12), *range(13, 17))  # of ISO 8859
 CHARSETS = frozenset(
-    ["utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be", "utf-32", "koi8-r"]
-    + ["gb2312", "gbk", "gb18030", "big5", "shift_jis", "euc-jp", "euc-kr"]
-    + [f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))]
-    + [f"windows-125{part}" for part in range(9)]
-    + ["latin-1", "latin1", "cp1252", "sjis", "cp932", "windows-31j", "cp936", "cp949"]
-    + ["iso-2022-jp", "iso-2022-kr", "hz-gb-2312", "utf-7"]
+    (
+        *("utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be", "utf-32", "koi8-r", "utf-7"),
+        *("gb2312", "gbk", "gb18030", "big5", "hz-gb-2312", "cp936", "cp949", "euc-kr", "iso-2022-kr"),
+        *("shift_jis", "sjis", "cp932", "windows-31j", "euc-jp", "iso-2022-jp", "latin-1", "latin1", "cp1252"),
+        *(f"iso-8859-{page}" for page in _CODE_PAGES),
+        *map("windows-125{}".format, range(9)),
+    )
 )
 # Tried before UTF-8, as which their bytes can be read too.
 NOT_ASCII = ("utf-16", "utf-32", "utf-7", "iso-2022-", "hz-")

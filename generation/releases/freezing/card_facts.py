@@ -98,12 +98,14 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
         languages.update(spoken)
         if hospital:
             hospitals.add(hospital)
+    prompt_sets = {str(row): row.digest for row in PromptSet.objects.filter(jobs__in=totals.batches)}
+    judgments = [asdict(line) for line in validity(benchmark, versions)]
     return {
         "models": models,
-        "one_model": [list(shared) for shared in sorted(one_model)],
+        "one_model": list(map(list, sorted(one_model))),
         "families": dict(sorted(families.items())),
         "prompts": dict(sorted(totals.prompts.items())),
-        "prompt_sets": {str(row): row.digest for row in PromptSet.objects.filter(jobs__in=totals.batches)},
+        "prompt_sets": prompt_sets,
         "regenerated": totals.regenerated,
         "forms": sorted(totals.forms.values()),
         "reviews": totals.reviews,
@@ -112,7 +114,7 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
         "senior_decided": senior_decided,
         "hospitals": len(hospitals),
         "draft_shares": _draft_shares(benchmark, batches),
-        "judgments": [asdict(line) for line in validity(benchmark, versions)],
+        "judgments": judgments,
         "languages": dict(sorted(languages.items())),
     }
 

@@ -81,6 +81,7 @@ def _row(record: _Conversation, _file: File) -> Row:
     if record.prompt[-1].role != "user":
         raise Malformed("The conversation does not end with the user.")
     user_texts = [turn.content for turn in record.prompt if turn.role == "user"]
+    rubrics = [rubric.model_dump() for rubric in record.rubrics]
     private = {}
     if record.canary:
         private = {"canary": record.canary}
@@ -91,7 +92,7 @@ def _row(record: _Conversation, _file: File) -> Row:
         content={
             "kind": "dialogue",
             "turns": [turn.model_dump() for turn in record.prompt],
-            "rubrics": [rubric.model_dump() for rubric in record.rubrics],
+            "rubrics": rubrics,
             "tags": record.example_tags,
             "ideal_completion": record.ideal_completions_data,
         },

@@ -156,6 +156,7 @@ def _row(record: _Mistake, file: File) -> Row:
     ids = []
     if record.mistake_id:
         ids = [*filter(None, (record.case_id, record.mistake_id))]
+    conversation = [turn.model_dump() for turn in record.conversation if turn.role]
     digest = hashlib.sha256(f"{record.title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
     return Row(
         external_id="-".join(ids) or digest,
@@ -171,7 +172,7 @@ def _row(record: _Mistake, file: File) -> Row:
             "doctor": record.doctor,
             "targets": list(models),
             "replicated": chosen["replicated"] or validated,
-            "conversation": [turn.model_dump() for turn in record.conversation if turn.role],
+            "conversation": conversation,
             "attempts": attempts,
             "validated": validated,
         },
