@@ -36,6 +36,7 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, rehearsal
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset, Step
+from generation.recipes.trap_plan import parents_of
 from generation.samples.queries import prefetch_rubrics, terms
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
@@ -468,7 +469,7 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
         return []
     taxonomy = terms(batch.benchmark)
     clusters = [term for term in taxonomy if not term.parent]
-    parents = {term.code: term.parent for term in taxonomy}
+    parents = parents_of(taxonomy)
     reached: dict[str, Counter[str]] = {}
     current = SampleVersion.objects.filter(
         sample__batch=batch, status__in=[SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]

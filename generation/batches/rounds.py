@@ -173,7 +173,7 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
         numbers = []
         for group in chunk:
             numbers += _draft_numbers(group)
-        rows = {draft.pk: draft for draft in row.drafts.filter(status=Status.QUEUED, pk__in=numbers)}
+        rows = row.drafts.filter(status=Status.QUEUED, pk__in=numbers).in_bulk()
         values = dict(zip(rows, queries.draft_values(list(rows.values())), strict=True))
         onward_drafts = []
         for group in chunk:

@@ -119,6 +119,11 @@ def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) ->
     return {code: counts[code] for code in sorted(counts, key=order.index)}
 
 
+def parents_of(terms: Iterable[Term]) -> dict[str, str]:
+    """Code -> the cluster that it belongs to, "" for a cluster."""
+    return {term.code: term.parent for term in terms}
+
+
 def distribute(targets: Mapping[str, int], count: int, terms: Iterable[Term], *, seed: str) -> list[tuple[str, ...]]:
     """Distribute the targets evenly: which subtypes each of `count` samples is asked for.
 
@@ -127,7 +132,7 @@ def distribute(targets: Mapping[str, int], count: int, terms: Iterable[Term], *,
     enough, because a cluster's target counts samples.
     """
     rng = Random(seed)
-    parents = {term.code: term.parent for term in terms}
+    parents = parents_of(terms)
     clusters = sorted({parents.get(code, "") for code in targets})
     rng.shuffle(clusters)
     codes: list[str] = []
@@ -147,7 +152,7 @@ def distribute(targets: Mapping[str, int], count: int, terms: Iterable[Term], *,
 
 def count_clusters(preferences: Sequence[tuple[str, ...]], terms: Iterable[Term]) -> dict[str, int]:
     """For each cluster, the number of samples that are asked for any of its traps."""
-    parents = {term.code: term.parent for term in terms}
+    parents = parents_of(terms)
     counts: dict[str, int] = {}
     for preferred in preferences:
         for cluster in {parents.get(code, "") for code in preferred}:

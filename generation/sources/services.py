@@ -200,8 +200,12 @@ def _read_file(run: Import) -> None:
             fetch(path)
         layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
         for chunk in _import_chunks(_store_images(entries), seconds):
-            good_rows = [entry for entry in chunk if isinstance(entry, Row)]
-            refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
+            good_rows, refusals = list[Row](), list[Refusal]()
+            for entry in chunk:
+                if isinstance(entry, Row):
+                    good_rows.append(entry)
+                else:
+                    refusals.append(entry)
             with transaction.atomic():
                 our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
                 if not our_import.update(lease_until=timezone.now() + lease()):

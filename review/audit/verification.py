@@ -161,7 +161,7 @@ def check(
             chain that was rewritten or cut as a whole is consistent; only an anchor reveals it.
         heartbeat: called after every `HEARTBEAT_ROWS` rows.
     """
-    heads = {head.name: head for head in ChainHead.objects.all()}
+    heads = ChainHead.objects.in_bulk()
     audit.total = sum(head.sequence for head in heads.values())
     key = ""
     if EVENTS in heads:

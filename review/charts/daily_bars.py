@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from review.charts.scales import TOP, Tick, scale_of
+from review.charts.scales import TOP, Tick, scale_of, ticks
 from review.charts.text_measure import LegendEntry
 
 HEIGHT = 200.0
@@ -80,5 +80,8 @@ def days(
         if (len(rows) - 1 - index) % 7 == 0:
             label = day
         bars.append(DayBar(day, tuple(counts), tuple(parts), round(step * (index + 0.5), 3), label))
-    ticks = tuple(Tick(round(bottom - (bottom - TOP) * value / scale[-1], 2), f"{value:g}") for value in scale)
-    return DailyBars(title, tuple(bars), ticks, bottom, tuple(legend))
+
+    def y(value: float) -> float:
+        return round(bottom - (bottom - TOP) * value / scale[-1], 2)
+
+    return DailyBars(title, tuple(bars), ticks(scale, y), bottom, tuple(legend))

@@ -8,7 +8,7 @@ from datetime import date
 from math import ceil
 from typing import TYPE_CHECKING
 
-from review.charts.scales import LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_of
+from review.charts.scales import LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_of, ticks
 
 if TYPE_CHECKING:
     from review.quality.reliability import Week
@@ -83,5 +83,4 @@ def _line(
         if len(run) > 1:
             paths.append("M" + "L".join(run))
         run = []
-    ticks = tuple(Tick(y(value), tick_format.format(value)) for value in scale)
-    return TrendLine(tuple(paths), tuple(dots), ticks, top, top + height)
+    return TrendLine(tuple(paths), tuple(dots), ticks(scale, y, tick_format), top, top + height)

@@ -3,7 +3,7 @@
 Lengths are SVG user units (a CSS pixel at full size).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, floor, log10, pi, sin
 
@@ -20,6 +20,11 @@ class Tick:
 
     at: float
     text: str
+
+
+def ticks(scale: Sequence[float], place: Callable[[float], float], text: str = "{:g}") -> tuple[Tick, ...]:
+    """The ticks of a scale, where `place` puts them."""
+    return tuple(Tick(place(value), text.format(value)) for value in scale)
 
 
 def scale_of(maximum: float, *, whole: bool = False) -> list[float]:

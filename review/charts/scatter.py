@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
-from review.charts.scales import HEAD, LEFT, MARKERS, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of
+from review.charts.scales import HEAD, LEFT, MARKERS, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of, ticks
 from review.charts.text_measure import LegendEntry
 from review.rules.blocks import Point, Points
 
@@ -54,12 +54,10 @@ def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
         return round(bottom - (bottom - TOP - HEAD) * min(1.0, value / y_scale[-1]), 2)
 
     places = tuple((x(dot.words), y(dot.minutes)) for dot in dots)
-    x_ticks = tuple(Tick(x(value), f"{value:g}") for value in x_scale)
-    y_ticks = tuple(Tick(y(value), f"{value:g}") for value in y_scale)
     return Scatter(
         dots=places,
-        x_ticks=x_ticks,
-        y_ticks=y_ticks,
+        x_ticks=ticks(x_scale, x),
+        y_ticks=ticks(y_scale, y),
         bottom=bottom,
         height=height,
         clipped=sum(dot.minutes > y_scale[-1] for dot in dots),
@@ -162,13 +160,11 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
             spots.append(Spot(x(point.x), y(point.y), scale(point.size), text, code))
         sign = LegendEntry(label, index % 8, marker=MARKERS[index % 8], hollow=index % 16 >= 8)
         groups.append(PointGroup(sign, tuple(spots)))
-    x_ticks = tuple(Tick(x(value), f"{value:g}") for value in x_scale)
-    y_ticks = tuple(Tick(y(value), f"{value:g}") for value in y_scale)
     return PointsChart(
         groups=tuple(groups),
         rows=tuple(rows),
-        x_ticks=x_ticks,
-        y_ticks=y_ticks,
+        x_ticks=ticks(x_scale, x),
+        y_ticks=ticks(y_scale, y),
         grouped=any(members),
         labelled=any(point.label for point in shown),
         sized=sized,

@@ -6,6 +6,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from django.conf import settings
 from pydantic import TypeAdapter
 
 from review.rules.case_spec import CaseSpec
@@ -16,6 +17,7 @@ from review.rules.state_machine import Policy
 _EXCLUDED_SETTINGS = ("primary", "third_decides", "guided", "objection_hours")
 # The parts that a design can leave to the folder, by None or an empty text.
 INHERITABLE_PARTS = ("reasons", "dissents", "levels", "severity_asks")
+OTHER_LANGUAGES = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 SETTINGS = tuple(setting.name for setting in fields(Policy) if setting.name not in _EXCLUDED_SETTINGS)
 
 

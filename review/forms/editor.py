@@ -6,18 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.conf import settings
 from django.http import QueryDict
 from django.utils.translation import get_language
 
 from review.forms.check import MAX_CHOICES, MAX_QUESTIONS, STAGES
-from review.forms.design import SETTINGS, Design, FormFault
+from review.forms.design import OTHER_LANGUAGES, SETTINGS, Design, FormFault
 from review.labels import translate
 from review.rules.citations import KINDS
 from review.rules.questions import Choice, Level, Question, Reason
 from review.rules.text import whole_number
 
-OTHER_LANGUAGES = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 INVALID_NUMBER = -1
 EFFECTS: Mapping[str, tuple[str, ...]] = {
     "": (),

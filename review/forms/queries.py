@@ -10,7 +10,15 @@ from django.utils import translation
 from review import errors
 from review.calibration import practice
 from review.common import benchmarks
-from review.forms.design import INHERITABLE_PARTS, Design, apply_design, case_questions, describe, design_from_json
+from review.forms.design import (
+    INHERITABLE_PARTS,
+    OTHER_LANGUAGES,
+    Design,
+    apply_design,
+    case_questions,
+    describe,
+    design_from_json,
+)
 from review.labels import HARMS, translate
 from review.models import ReviewForm
 from review.rules.case_spec import CaseSpec
@@ -104,8 +112,7 @@ def default_design(benchmark: str) -> Design:
         levels=tuple(levels),
         severity_asks=form.severity_asks,
     )
-    other_languages = [code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE]
-    return replace(design, wordings={code: _catalogue_wordings(design, code) for code in other_languages})
+    return replace(design, wordings={code: _catalogue_wordings(design, code) for code in OTHER_LANGUAGES})
 
 
 def _catalogue_wordings(design: Design, language: str) -> dict[str, str]:

@@ -119,7 +119,7 @@ def chunks(chosen: Chosen) -> Iterator[list[tuple[int, bool]]]:
 
 def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], canary: str) -> Iterator[FrozenSample]:
     """The chosen samples, in order."""
-    sources = {source.pk: source for source in Source.objects.all()}
+    sources = Source.objects.in_bulk()
     facet_cache = FacetCache(benchmark, terms)
     for chunk in chunks(chosen):
         pks = [pk for pk, _held_out in chunk]

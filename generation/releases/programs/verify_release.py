@@ -123,9 +123,12 @@ def _is_same(stated: Any, counted: Any) -> bool:
 
 def _is_same_line(stated: dict[str, Any], counted: dict[str, Any]) -> bool:
     if "intervals" not in stated:
-        counted = {name: value for name, value in counted.items() if "interval" not in name}
-        stated = {name: value for name, value in stated.items() if "interval" not in name}
+        counted, stated = _without_intervals(counted), _without_intervals(stated)
     return stated.keys() == counted.keys() and all(_is_same(stated[name], counted[name]) for name in counted)
+
+
+def _without_intervals(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if "interval" not in name}
 
 
 def faults_of(folder: Path) -> list[str]:

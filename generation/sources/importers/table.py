@@ -8,7 +8,7 @@ layout.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -97,10 +97,10 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     required = mapping.all_columns
     if layout.name not in (tabular.CSV, tabular.PARQUET):  # a record may lack what others have
         required = [*filter(None, map(mapping.column, BODIES))]
-    known = {*columns, *(column.partition(".")[0] for column in columns)}
+    known = {*columns, *_roots(columns)}
     if missing := [column for column in required if column not in known]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
-    roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
+    roots = {*mapping.all_columns, *_roots(mapping.all_columns)}
     # Nobody has published these questions, so that they may be trained on unless their file says
     # that it is another split.
     whole = _with_visits(mapping, columns)
@@ -108,6 +108,11 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     read = partial(_row, mapping=whole, split=tabular.file_of(path, layout).split or "train")
     records = tabular.records(path, layout.name, roots.__contains__)
     return (tabular.read_or_refused(record, where, read) for where, record in records)
+
+
+def _roots(columns: Iterable[str]) -> set[str]:
+    """The keys of a record in which the columns are."""
+    return {column.partition(".")[0] for column in columns}
 
 
 def _with_visits(mapping: TableMapping, columns: Sequence[str]) -> TableMapping:
