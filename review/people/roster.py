@@ -235,7 +235,9 @@ def conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
         elif email and email in earlier:
             values = {"mail": email, "row": earlier[email]}
             yield entry.row, _("Row %(row)s also has the e-mail address %(mail)s.") % values
-        earlier |= {name: entry.row, **({email: entry.row} if email else {})}
+        earlier[name] = entry.row
+        if email:
+            earlier[email] = entry.row
 
 
 def _imported(entry: RosterRow, invitation: Mapping[str, Any]) -> ImportedPerson:

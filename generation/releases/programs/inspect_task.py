@@ -40,9 +40,10 @@ def rate_metric(rate):
     def pooled():
         def compute(scores: list[SampleScore]) -> float:
             by_sample = {}
-            for one in scores:
-                value = one.score.value
-                by_sample.setdefault(one.sample_id, []).append((value[rate["name"]], value[f"{rate['name']} of"]))
+            for sample_score in scores:
+                value = sample_score.score.value
+                counted = (value[rate["name"]], value[f"{rate['name']} of"])
+                by_sample.setdefault(sample_score.sample_id, []).append(counted)
             return mhb_judging.pooled([mhb_judging.of_answers(rate, answers) for answers in by_sample.values()])
 
         return compute
@@ -53,7 +54,7 @@ def rate_metric(rate):
 @metric(scores="unreduced")
 def unjudged():
     def compute(scores: list[SampleScore]) -> float:
-        return sum(one.score.value["unjudged"] for one in scores)
+        return sum(sample_score.score.value["unjudged"] for sample_score in scores)
 
     return compute
 
@@ -71,10 +72,10 @@ def criteria(temperature: float | None = None):
         else:
             for rubric in rubrics:
                 messages = mhb_judging.judge_messages(state.metadata["judging"], answer, rubric["criterion"])
-                asked = [MESSAGES[one["role"]](content=one["content"]) for one in messages]
+                asked = [MESSAGES[message["role"]](content=message["content"]) for message in messages]
                 reply = await grader.generate(asked, config=config)
                 verdicts[rubric["key"]] = mhb_judging.read_verdict(JUDGING, reply.completion)
-        value = {"unjudged": sum(one["met"] is None for one in verdicts.values())}
+        value = {"unjudged": sum(verdict["met"] is None for verdict in verdicts.values())}
         for rate in JUDGING["rates"]:
             counted = mhb_judging.count(
                 rate, state.metadata.get("arm"), rubrics, state.metadata.get("points"), verdicts

@@ -73,7 +73,8 @@ class ConversationTask(ConfigurableTask):
         system = []
         if system_instruction:
             system = [{"role": "system", "content": system_instruction}]
-        messages = system + [{"role": one["role"], "content": one["content"]} for one in doc["messages"]]
+        turns = [{"role": message["role"], "content": message["content"]} for message in doc["messages"]]
+        messages = system + turns
         if apply_chat_template and chat_template:
             return chat_template(messages)
         return transcript({"messages": messages}) + "\n\nassistant:"
@@ -101,12 +102,16 @@ def judged_answer(doc, results):
         "judge": os.environ["MHB_JUDGE_MODEL"],
         "verdicts": verdicts,
     }
-    return {**counts, "judged": about, "unjudged": sum(one["met"] is None for one in verdicts.values())}
+    unjudged = sum(verdict["met"] is None for verdict in verdicts.values())
+    return {**counts, "judged": about, "unjudged": unjudged}
 
 
 def judged(logged):
     """The number of verdicts."""
-    return sum(verdict["met"] is not None for one in logged for verdict in one["verdicts"].values())
+    number = 0
+    for answer in logged:
+        number += sum(verdict["met"] is not None for verdict in answer["verdicts"].values())
+    return number
 
 
 def total(counts):

@@ -82,7 +82,10 @@ def judge_messages(messages: list[Json], answer: str, criterion: str) -> list[Js
             return as_data(texts[match[1]])
         return texts[match[2]]
 
-    return [{"role": one["role"], "content": MARKS.sub(fill_placeholder, one["content"])} for one in messages]
+    filled = []
+    for message in messages:
+        filled.append({"role": message["role"], "content": MARKS.sub(fill_placeholder, message["content"])})
+    return filled
 
 
 def read_verdict(judging: Json, reply: str) -> Json:
@@ -121,11 +124,11 @@ def count(
         if not possible or any(weight and met[key] is None for key, weight in weights.items()):
             return 0, 0
         return sum(weight for key, weight in weights.items() if met[key] is rate["hit"]) / possible, 1
-    counted = [
-        met[rubric["key"]]
-        for rubric in rubrics
-        if met[rubric["key"]] is not None and (not rate["only"] or rubric.get(rate["only"][0]) == rate["only"][1])
-    ]
+    counted = []
+    for rubric in rubrics:
+        is_of_rate = not rate["only"] or rubric.get(rate["only"][0]) == rate["only"][1]
+        if met[rubric["key"]] is not None and is_of_rate:
+            counted.append(met[rubric["key"]])
     hits = counted.count(rate["hit"])
     if rate["unit"] == "sample":
         return (min(hits, 1), min(len(counted), 1))
@@ -143,10 +146,7 @@ def of_answers(rate: Json, counts: list[tuple[float, int]]) -> tuple[float, int]
 def pooled(counts: list[tuple[float, int]]) -> float:
     """A rate from what all samples add to it: the mean, never outside 0 to 1."""
     total = sum(denominator for _numerator, denominator in counts)
-    if total:
-        value = sum(numerator for numerator, _denominator in counts) / total
-    else:
-        value = float("nan")
-    if total:
-        return min(1.0, max(0.0, value))
-    return value
+    if not total:
+        return float("nan")
+    value = sum(numerator for numerator, _denominator in counts) / total
+    return min(1.0, max(0.0, value))

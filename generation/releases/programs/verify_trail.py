@@ -265,7 +265,9 @@ class Checker:
 
 def main(arguments: list[str]) -> int:
     """Check the folder named in `arguments`; return the exit code."""
-    folder = Path(arguments[0] if arguments else Path(__file__).parent)
+    folder = Path(__file__).parent
+    if arguments:
+        folder = Path(arguments[0])
     checker = Checker(folder)
     try:
         checker.checksums()
@@ -276,14 +278,12 @@ def main(arguments: list[str]) -> int:
     checker.read("samples", checker.data)
     for fault in checker.faults:
         sys.stdout.write(fault + "\n")
-    sys.stdout.write(
-        f"{len(checker.samples)} samples, {checker.events} events: "
-        + (f"{len(checker.faults)} faults\n" if checker.faults else "nothing is altered or missing\n")
-        + f"The chain ended at {checker.end.get('sequence')}:{checker.end.get('hash')}\n"
-    )
+    code, result = 0, "nothing is altered or missing"
     if checker.faults:
-        return 1
-    return 0
+        code, result = 1, f"{len(checker.faults)} faults"
+    sys.stdout.write(f"{len(checker.samples)} samples, {checker.events} events: {result}\n")
+    sys.stdout.write(f"The chain ended at {checker.end.get('sequence')}:{checker.end.get('hash')}\n")
+    return code
 
 
 if __name__ == "__main__":

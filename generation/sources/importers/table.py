@@ -378,8 +378,8 @@ def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, 
         if len(parts) > 1:
             return "_".join("_".join(parts).split()).strip("_")
         return "_".join(parts[0].split())
-    told = json.dumps({key: content[key] for key in sorted(content) if key not in ("specialty", "licence")})
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+    identifying = {key: content[key] for key in sorted(content) if key not in ("specialty", "licence")}
+    return hashlib.sha256(json.dumps(identifying).encode()).hexdigest()[:24]
 
 
 def _parsed(text: str, column: str) -> Any:
@@ -421,16 +421,16 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
         roles = [role_of(column) for column in columns]
         if not all(roles):  # they speak in turn
             roles = (["user", "assistant"] * len(columns))[: len(columns)]
-        said = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
+        spoken = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
     else:
         value = values.get(columns[0])
         if not isinstance(value, list | dict):
             value = _parsed(_required(values, columns[0]), columns[0])
         if isinstance(value, str):
-            said = _transcript(value, columns[0])
+            spoken = _transcript(value, columns[0])
         else:
-            said = _spoken(value, columns[0])
-    turns = [{"role": role, "content": text} for role, text in said if text]
+            spoken = _spoken(value, columns[0])
+    turns = [{"role": role, "content": text} for role, text in spoken if text]
     if not any(turn["role"] == "user" for turn in turns):
         raise Malformed(f"The patient says nothing in {', '.join(map(repr, columns))[:200]}.")
     return turns
@@ -441,7 +441,7 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
         value = next((part for part in value.values() if isinstance(part, list)), None)
     if not isinstance(value, list):
         raise Malformed(f"'{column}' is not a list of turns.")
-    said = []
+    spoken = []
     for place, turn in enumerate(value, 1):
         if not isinstance(turn, dict):
             raise Malformed(f"Turn {place} is not an object.")
@@ -462,8 +462,8 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
             raise Malformed(f"Turn {place} {error}.") from None
         if not isinstance(text, str) or not text.strip():
             raise Malformed(f"Turn {place} has no text.")
-        said.append((role, text.strip()))
-    return said
+        spoken.append((role, text.strip()))
+    return spoken
 
 
 def _transcript(text: str, column: str) -> list[tuple[str, str]]:
@@ -475,13 +475,13 @@ def _transcript(text: str, column: str) -> list[tuple[str, str]]:
     if not marks or text[: marks[0][0].start()].strip():
         raise Malformed(f"'{column}' is neither a list of turns nor lines that begin with 'Patient:' or 'Doctor:'.")
     ends = [mark.start() for mark, _role in marks[1:]] + [len(text)]
-    said: list[tuple[str, str]] = []
+    spoken: list[tuple[str, str]] = []
     for (mark, role), end in zip(marks, ends, strict=True):
         words = text[mark.end() : end].strip()
-        if said and said[-1][0] == role:
-            words = f"{said.pop()[1]}\n{words}".strip()
-        said.append((role, words))
-    return said
+        if spoken and spoken[-1][0] == role:
+            words = f"{spoken.pop()[1]}\n{words}".strip()
+        spoken.append((role, words))
+    return spoken
 
 
 # ----------------------------------------------------------------------------------------- options
