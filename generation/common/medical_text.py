@@ -187,43 +187,29 @@ _QUESTION_MARK = regex.compile("[?？]")
 _LEAD_IN = frozenset(
     {"answer", "correct", "final", "is", "it", "this", "that", "are", "would", "be", "option", "choice"}
 )
+_ALSO_SAID = {
+    "≥": ("greater than or equal to", "at least", "no less than", "not less than", "no fewer than", "not fewer than"),
+    "≤": ("less than or equal to", "at most", "no more than", "not more than", "no greater than", "not greater than"),
+    ">": ("more than", "greater than", "多 于", "大 于", "高 于", "超 过"),
+    "<": ("less than", "fewer than", "少 于", "小 于", "低 于"),
+    "~": ("approximately", "about"),
+    "±": ("plus or minus",),
+    "+": ("positive", "阳 性"),
+    "-": ("negative", "阴 性"),
+    "%": ("percent", "per cent"),
+    "μg": ("微 克",),
+    "mg": ("毫 克",),
+    "ml": ("毫 升",),
+    "first": ("1 st",),
+    "second": ("2 nd",),
+    "third": ("3 rd",),
+    "": ("per",),  # as 'mg/day' has no word for its stroke
+}
+_ALSO_SAID["≥"] += ("大 于 等 于", "不 少 于", "不 小 于", "不 低 于", "至 少")
+_ALSO_SAID["≤"] += ("小 于 等 于", "不 多 于", "不 大 于", "不 高 于", "不 超 过", "至 多")
 # Longer phrases before those that they contain.
-_SAID_IN_WORDS = (
-    ("greater than or equal to", "≥"),
-    ("less than or equal to", "≤"),
-    *((f"{negation} {fewer} than", "≥") for negation in ("no", "not") for fewer in ("less", "fewer")),
-    *((f"{negation} {more} than", "≤") for negation in ("no", "not") for more in ("more", "greater")),
-    ("more than", ">"),
-    ("greater than", ">"),
-    ("less than", "<"),
-    ("fewer than", "<"),
-    ("at least", "≥"),
-    ("at most", "≤"),
-    ("approximately", "~"),
-    ("about", "~"),
-    ("大 于 等 于", "≥"),
-    ("小 于 等 于", "≤"),
-    *((f"不 {less}", "≥") for less in ("少 于", "小 于", "低 于")),
-    *((f"不 {more}", "≤") for more in ("多 于", "大 于", "高 于", "超 过")),
-    *((more, ">") for more in ("多 于", "大 于", "高 于", "超 过")),
-    *((less, "<") for less in ("少 于", "小 于", "低 于")),
-    ("至 少", "≥"),
-    ("至 多", "≤"),
-    ("阳 性", "+"),
-    ("阴 性", "-"),
-    ("微 克", "μg"),
-    ("毫 克", "mg"),
-    ("毫 升", "ml"),
-    ("1 st", "first"),
-    ("2 nd", "second"),
-    ("3 rd", "third"),
-    ("plus or minus", "±"),
-    ("percent", "%"),
-    ("per cent", "%"),
-    ("positive", "+"),
-    ("negative", "-"),
-    ("per", ""),  # as 'mg/day' has no word for its stroke
-)
+_SAID_IN_WORDS = [(phrase, sign) for sign, phrases in _ALSO_SAID.items() for phrase in phrases]
+_SAID_IN_WORDS.sort(key=lambda said: len(said[0]), reverse=True)
 _NUMERALS = (
     *("zero", "one 一", "two 二 两", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八", "nine 九"),
     *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),

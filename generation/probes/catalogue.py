@@ -108,13 +108,30 @@ def _word_length(reading: Reading, place: int) -> float:
     return 0.0
 
 
-FEATURES: Mapping[str, Callable[[Reading, int], float]] = {
-    POSITION: lambda _reading, place: float(place),
-    LENGTH: lambda reading, place: log(len(reading.case.answers[place])),
-    LONGEST: lambda reading, place: float(len(reading.case.answers[place])),
-    **{IN_CONTEXT[name]: partial(_in_context, name) for name in CONTEXTS},
-    IN_QUESTION: lambda reading, place: _share_in(reading.answers[place], reading.question),
+def _position(_reading: Reading, place: int) -> float:
+    return float(place)
+
+
+def _length(reading: Reading, place: int) -> float:
+    return float(len(reading.case.answers[place]))
+
+
+def _log_length(reading: Reading, place: int) -> float:
+    return log(_length(reading, place))
+
+
+def _in_question(reading: Reading, place: int) -> float:
+    return _share_in(reading.answers[place], reading.question)
+
+
+FEATURES: dict[str, Callable[[Reading, int], float]] = {
+    POSITION: _position,
+    LENGTH: _log_length,
+    LONGEST: _length,
+    IN_QUESTION: _in_question,
     DIGITS: _digits,
     HEDGES: _hedges,
     WORD_LENGTH: _word_length,
 }
+for _name in CONTEXTS:
+    FEATURES[IN_CONTEXT[_name]] = partial(_in_context, _name)

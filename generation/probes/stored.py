@@ -50,8 +50,8 @@ def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
         "why": _why(report.reason),
         "tells": report.tells,
         "strongest": report.strongest,
-        "probes": [_result(result) for result in report.probes],
-        "groups": [_result(group) for group in report.groups],
+        "probes": list(map(_result, report.probes)),
+        "groups": list(map(_result, report.groups)),
         "words": [_word(word, with_held_out=with_held_out) for word in words],
         "samples": [{"key": case.key, "margin": case.margin} for case in telling],
     }

@@ -103,12 +103,12 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, imag
         "candidate": trace.stage(stage),
     }
     if stage != VISUAL:
-        data["support"] = {
-            f"{name} {earlier}": stages.stage(earlier)
-            for earlier in (VISUAL, KNOWLEDGE)
-            for name, stages in (("reference", reference), ("candidate", trace))
-            if earlier != stage
-        }
+        support = {}
+        for earlier in (VISUAL, KNOWLEDGE):
+            if earlier != stage:
+                support[f"reference {earlier}"] = reference.stage(earlier)
+                support[f"candidate {earlier}"] = trace.stage(earlier)
+        data["support"] = support
     return _request(JUDGE_STAGE[stage], sample, data, STAGE_RULE, images=images or stage == VISUAL)
 
 

@@ -75,10 +75,13 @@ JUDGED_ON: Mapping[str, str] = {VISUAL: REP_K, KNOWLEDGE: REP_V, REASONING: REP_
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     """The four questions about a sample, each with its images. Rep-K waits for the free trace."""
-    return [
-        Ask.of(_request(sample, variant, OWN_PLACEHOLDER), variant, after=FREE if variant == REP_K else "")
-        for variant in QUESTIONS
-    ]
+    asks = []
+    for variant in QUESTIONS:
+        after = ""
+        if variant == REP_K:
+            after = FREE
+        asks.append(Ask.of(_request(sample, variant, OWN_PLACEHOLDER), variant, after=after))
+    return asks
 
 
 def _given(sample: Sample, variant: str, own_visual: str) -> dict[str, str]:
@@ -165,6 +168,17 @@ TASKS = tuple(dict.fromkeys(dataset.task for dataset in DATASETS))
 
 VISUAL_REPLACED, KNOWLEDGE_REPLACED = _("Visual recognition replaced"), _("Knowledge recall replaced")
 
+
+def _contrasts() -> tuple[tuple[str, str, str], ...]:
+    """The data sets with replaced stages, each beside the free one of its task."""
+    replaced = ((REP_V, VISUAL_REPLACED), (REP_K, KNOWLEDGE_REPLACED), (REP_VK, _("Both replaced")))
+    contrasts = []
+    for task in TASKS:
+        for variant, label in replaced:
+            contrasts.append((f"{task}-{variant}", f"{task}-{FREE}", label))
+    return tuple(contrasts)
+
+
 PROTOCOL = Protocol(
     label=_("ClinHallu: hallucination by stage of reasoning"),
     datasets=DATASETS,
@@ -197,15 +211,7 @@ PROTOCOL = Protocol(
         FacetView("images", _("Images"), "heat", (("one", _("One")), ("several", _("Several")))),
     ),
     pooled=False,  # a pooled rate would count each question four times
-    contrasts=tuple(
-        (f"{task}-{variant}", f"{task}-{FREE}", label)
-        for task in TASKS
-        for variant, label in (
-            (REP_V, VISUAL_REPLACED),
-            (REP_K, KNOWLEDGE_REPLACED),
-            (REP_VK, _("Both replaced")),
-        )
-    ),
+    contrasts=_contrasts(),
     rivals=frozenset({VISUAL_REPLACED, KNOWLEDGE_REPLACED}),
     verdicts={
         CORRECT: _("correct"),

@@ -79,10 +79,11 @@ TRIES = tuple(
 
 async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
     report = draft.data.get("report", "")
-    checked = [
-        candidate if candidate["status"] else await reference.check_candidate(draft, models, candidate, report)
-        for candidate in _candidates(draft.data)
-    ]
+    checked = []
+    for candidate in _candidates(draft.data):
+        if not candidate["status"]:
+            candidate = await reference.check_candidate(draft, models, candidate, report)
+        checked.append(candidate)
     return [draft.extended(candidates=checked)]
 
 
@@ -204,6 +205,30 @@ def text_to_compare(new_sample: NewSample) -> str:
     ).hexdigest()
 
 
+def _is_reported(draft: Draft) -> bool:
+    return _is_generated(draft) and bool(presets.settings(draft)["report"])
+
+
+def _asks_report(_draft: Draft) -> list[tuple[str, str]]:
+    return [("reporter", reference.REPORT.label)]
+
+
+def _is_corrected(draft: Draft) -> bool:
+    return bool(_corrected_stages(draft))
+
+
+def _is_published(draft: Draft) -> bool:
+    return draft.record.content["kind"] == PUBLISHED and not _is_corrected(draft)
+
+
+STEPS = (
+    *TRIES,
+    Step("report", reference.write_report, _is_reported, _asks_report),
+    Step("check", _check_candidates, _is_generated, _check_prompts),
+    Step("settle", settle, _is_generated),
+    Step("correct", correct, _is_corrected),
+    Step("use_published", use_published, _is_published),
+)
 RECIPE = Recipe(
     label=_("ClinHallu: reasoning about images, stage by stage"),
     training_note=TRAINING_NOTE,
@@ -213,23 +238,7 @@ RECIPE = Recipe(
     ),
     kinds=frozenset({GENERATED, PUBLISHED}),
     roles=read_declared(ModelRole, __file__, "roles.json"),
-    steps=(
-        *TRIES,
-        Step(
-            "report",
-            reference.write_report,
-            lambda draft: _is_generated(draft) and bool(presets.settings(draft)["report"]),
-            lambda _draft: [("reporter", reference.REPORT.label)],
-        ),
-        Step("check", _check_candidates, _is_generated, _check_prompts),
-        Step("settle", settle, _is_generated),
-        Step("correct", correct, lambda draft: bool(_corrected_stages(draft))),
-        Step(
-            "use_published",
-            use_published,
-            lambda draft: draft.record.content["kind"] == PUBLISHED and not _corrected_stages(draft),
-        ),
-    ),
+    steps=STEPS,
     sample=sample,
     max_versions=3,
     compared=text_to_compare,

@@ -26,8 +26,12 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
     # Reports show these names as they are: each data set has its own body systems, so values have no
     # labels.
     fields = {"question_type": "question_type", _("body system"): "body_system", _("split"): "split"}
-    single = {name: str(content.get(field) or "") for name, field in fields.items()}
-    return {
-        **{name: [value] if value else [] for name, value in single.items()},
-        "images": ["several" if len(content.get("images", ())) > 1 else "one"],
-    }
+    values: dict[str, list[str]] = {}
+    for name, field in fields.items():
+        values[name] = []
+        if content.get(field):
+            values[name].append(str(content[field]))
+    values["images"] = ["one"]
+    if len(content.get("images", ())) > 1:
+        values["images"] = ["several"]
+    return values

@@ -71,10 +71,15 @@ def _is_true(name: str, data: Mapping[str, Any]) -> bool:
     return bool(claim_words) and sum(word in text_words for word in claim_words) / len(claim_words) >= SUPPORTED
 
 
-SCRIPT = PromptTable(
-    {
-        prompt.heading: ((GENERATOR, FILTER), partial(_judge if name.startswith("filter") else _write, name))
-        for prompts in SETS.values()
-        for name, prompt in prompts.items()
-    }
-)
+def _table() -> PromptTable:
+    table = {}
+    for prompts in SETS.values():
+        for name, prompt in prompts.items():
+            answer = _write
+            if name.startswith("filter"):
+                answer = _judge
+            table[prompt.heading] = ((GENERATOR, FILTER), partial(answer, name))
+    return PromptTable(table)
+
+
+SCRIPT = _table()

@@ -99,7 +99,8 @@ def _candidate_row(candidate: Mapping[str, Any]) -> tuple[str, ...]:
     if candidate["temperature"] is not None:
         temperature = f"{candidate['temperature']:.2f}"
     if "length" in candidate["flags"]:
-        length = f"{length} ({_('outside the length limits')})"
+        outside = _("outside the length limits")  # not in the f-string: makemessages does not look there
+        length = f"{length} ({outside})"
     if "fooled" in candidate:
         readable = sum(not vote["broken"] for vote in candidate.get("votes", ()))
         fooled = f"{candidate['fooled']} / {readable}"
@@ -173,8 +174,14 @@ def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
         if cluster["members"]:
             numbers = [f"{100 * cluster['share']:.1f} %"]
             for measure in _measure_labels():
-                numbers.append(f"{cluster[measure]:.3f}" if measure in cluster else "")
-        rows.append((name, _("yes") if cluster["truth"] else _("no"), ", ".join(cluster["members"]), *numbers))
+                value = ""
+                if measure in cluster:
+                    value = f"{cluster[measure]:.3f}"
+                numbers.append(value)
+        has_truth = _("no")
+        if cluster["truth"]:
+            has_truth = _("yes")
+        rows.append((name, has_truth, ", ".join(cluster["members"]), *numbers))
     columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
     plotted = [(name, cluster) for name, cluster in numbered if cluster["members"]]
     return [Table(_("Clusters"), columns, tuple(rows)), _cluster_plot(plotted)]
@@ -194,20 +201,17 @@ def _measure_labels() -> dict[str, str]:
 
 
 def _cluster_plot(numbered: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
+    points = []
+    for name, cluster in numbered:
+        share, size, group = round(100 * cluster["share"], 1), float(len(cluster["members"])), _("not fooling")
+        if _is_fooling(cluster):
+            group = _("fooling")
+        points.append(Point(cluster["cosine"], share, label=name, size=size, group=group))
     return Points(
         _("Similarity of clusters to the true answer and share of their candidates that fool the voters"),
         _("Cosine similarity to the true answer"),
         _("Candidates that fool the voters (%)"),
-        tuple(
-            Point(
-                cluster["cosine"],
-                round(100 * cluster["share"], 1),
-                label=name,
-                size=float(len(cluster["members"])),
-                group=_("fooling") if _is_fooling(cluster) else _("not fooling"),
-            )
-            for name, cluster in numbered
-        ),
+        tuple(points),
     )
 
 

@@ -70,11 +70,11 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
     answer = shown_answer(sample.key, seed)
     data = {"question": content["question"], "answer": content[answer], "knowledge": content["knowledge"]}
     texts, sampling = {"categories": CATEGORIES}, {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
-    return [
-        Ask.of(prompt.request(data, texts, **sampling), variant, about={_("shown"): answer})
-        for variant, prompt in DETECT.items()
-        if content["knowledge"] or variant not in HAS_KNOWLEDGE
-    ]
+    asks = []
+    for variant, prompt in DETECT.items():
+        if content["knowledge"] or variant not in HAS_KNOWLEDGE:
+            asks.append(Ask.of(prompt.request(data, texts, **sampling), variant, about={_("shown"): answer}))
+    return asks
 
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001

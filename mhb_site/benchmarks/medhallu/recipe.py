@@ -252,6 +252,27 @@ def text_to_compare(new_sample: NewSample) -> str:
     return f"{new_sample.content['question']}\n{new_sample.content['hallucinated']}"
 
 
+def _asks_rewording(draft: Draft) -> list[tuple[str, str]]:
+    return [("generator", SETS[draft.prompts]["reword"].label)]
+
+
+def _is_published(draft: Draft) -> bool:
+    return not _is_generated(draft)
+
+
+_WRITING = _for_each_candidate(("generator", "generate"))
+_VOTING = _for_each_candidate(*((role, "vote") for role in VOTERS))
+# An estimate: both directions with the true answer, and with one other cluster's first member.
+_ENTAILING = _for_each_candidate(*[("entailment", "entail")] * 4)
+STEPS = (
+    Step("reword", rewording.reword, _is_reworded, _asks_rewording),
+    *TRIES,
+    Step("candidates", clusters.generate_candidates, _is_clustered, _WRITING),
+    Step("votes", clusters.collect_votes, _is_clustered, _VOTING),
+    Step("clusters", clusters.cluster_candidates, _is_clustered, _ENTAILING),
+    Step("settle", settle, _is_generated),
+    Step("use_published", use_published, _is_published),
+)
 RECIPE = Recipe(
     label=_("MedHallu: hallucinated answers"),
     intended=(
@@ -260,20 +281,7 @@ RECIPE = Recipe(
     ),
     kinds=frozenset({GENERATED, PUBLISHED}),
     roles=read_declared(ModelRole, __file__, "roles.json"),
-    steps=(
-        Step(
-            "reword", rewording.reword, _is_reworded, lambda draft: [("generator", SETS[draft.prompts]["reword"].label)]
-        ),
-        *TRIES,
-        Step("candidates", clusters.generate_candidates, _is_clustered, _for_each_candidate(("generator", "generate"))),
-        Step("votes", clusters.collect_votes, _is_clustered, _for_each_candidate(*((role, "vote") for role in VOTERS))),
-        # An estimate: both directions with the true answer, and with one other cluster's first member.
-        Step(
-            "clusters", clusters.cluster_candidates, _is_clustered, _for_each_candidate(*[("entailment", "entail")] * 4)
-        ),
-        Step("settle", settle, _is_generated),
-        Step("use_published", use_published, lambda draft: not _is_generated(draft)),
-    ),
+    steps=STEPS,
     sample=sample,
     max_versions=3,
     compared=text_to_compare,

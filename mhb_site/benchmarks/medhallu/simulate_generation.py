@@ -248,9 +248,10 @@ def _vote(asked: Asked) -> str:
     question, answers = blocks["QUESTION"], (blocks["FIRST"], blocks["SECOND"])
     if not _is_repeated_request(messages) and chance(seed, "malformed", model, question, *answers) < MALFORMED:
         return "Both seem accurate to me."
-    known = [(at, claim) for at, answer in enumerate(answers) if (claim := _claim_in(question, answer))]
-    if known:
-        planted, claim = known[0]
+    claims = [_claim_in(question, answer) for answer in answers]
+    claim = claims[0] or claims[1]
+    if claim:
+        planted = claims.index(claim)
         fooled = model in FOOLED_VOTERS[_level(question, claim.key, seed)]
     elif _is_paraphrase(answers[0], answers[1]) or _is_paraphrase(answers[1], answers[0]):
         planted = 1
@@ -259,7 +260,9 @@ def _vote(asked: Asked) -> str:
         fooled = model in FOOLED_VOTERS[_level(question, answers[planted].partition(" ")[0], seed)]
     else:  # not written by the simulated generator: guess
         planted, fooled = 0, chance(seed, "guess", model, question, *answers) < 0.5
-    return str(planted + 1 if fooled else 2 - planted)
+    if fooled:
+        return str(planted + 1)
+    return str(2 - planted)
 
 
 # ---------------------------------------------------------------------------- critic and entailment
@@ -285,6 +288,13 @@ def _critique(asked: Asked) -> dict[str, str]:
     }
 
 
+def _without_lead_in(text: str) -> str:
+    lead, _space, rest = text.partition(" ")
+    if lead in LEAD_INS:
+        return rest
+    return text
+
+
 def _entail(asked: Asked) -> dict[str, int]:
     """The entailment score: high for equal texts, paraphrases and equal claims, else low.
 
@@ -293,8 +303,9 @@ def _entail(asked: Asked) -> dict[str, int]:
     blocks, seed = _blocks(asked.messages), asked.seed
     question, premise, hypothesis = blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"]
     claims = _claim_in(question, premise), _claim_in(question, hypothesis)
-    texts = [text.partition(" ")[2] if text.partition(" ")[0] in LEAD_INS else text for text in (premise, hypothesis)]
-    follows = texts[0] == texts[1] or (claims[0] is not None and claims[0] == claims[1])
+    follows = _without_lead_in(premise) == _without_lead_in(hypothesis) or (
+        claims[0] is not None and claims[0] == claims[1]
+    )
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
         follows = not follows
     share = chance(seed, "score", question, premise, hypothesis)

@@ -72,16 +72,12 @@ async def similar_ones(
         closer = batch_minimum < distances
         distances[closer] = batch_minimum[closer]
         nearest[closer] = np.array([number for number, _draft in batch])[places[closer]]
-    return [
-        NearDraft(
-            number,
-            int(earlier_number),
-            max(0.0, round(float(distance), 6)),
-            f"Cosine distance {max(0.0, distance):.3f}.",
-        )
-        for number, earlier_number, distance in zip(numbers, nearest, distances, strict=True)
-        if distance <= values["distance"]
-    ]
+    near = []
+    for number, earlier_number, distance in zip(numbers, nearest.tolist(), distances.tolist(), strict=True):
+        if distance <= values["distance"]:
+            distance = max(0.0, distance)
+            near.append(NearDraft(number, earlier_number, round(distance, 6), f"Cosine distance {distance:.3f}."))
+    return near
 
 
 def _is_enabled(values: Mapping[str, Any], models: Models) -> bool:
@@ -142,18 +138,18 @@ def _cluster_block(numbers: Sequence[int], vectors: Vectors, values: Mapping[str
         distances = _distances(points[places], points[places])
         np.fill_diagonal(distances, 0.0)
         medoid = int(np.argmin(distances.sum(axis=1)))  # the first one in a tie
-        others = tuple(
-            MergedDraft(
-                numbers[int(place)],
-                round(float(distance), 6),
-                f"Cosine distance {distance:.3f} from the lead; joined at "
-                f"{heights[_condensed_index(len(numbers), int(place), int(places[medoid]))]:.3f} "
-                f"({values['linkage']} linkage, up to {values['distance']}).",
+        lead = int(places[medoid])
+        others = []
+        for place, distance in zip(places.tolist(), distances[medoid].tolist(), strict=True):
+            if place == lead:
+                continue
+            joined_at = heights[_condensed_index(len(numbers), place, lead)]
+            why = (
+                f"Cosine distance {distance:.3f} from the lead; joined at {joined_at:.3f} "
+                f"({values['linkage']} linkage, up to {values['distance']})."
             )
-            for place, distance in zip(places, distances[medoid], strict=True)
-            if place != places[medoid]
-        )
-        groups.append(DraftGroup(numbers[int(places[medoid])], others))
+            others.append(MergedDraft(numbers[place], round(distance, 6), why))
+        groups.append(DraftGroup(numbers[lead], tuple(others)))
     return groups
 
 

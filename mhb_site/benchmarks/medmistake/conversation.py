@@ -100,7 +100,12 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     role = "patient"
     if turns and turns[-1]["role"] == "patient":
         role = "doctor"
-    history = [Message(("assistant" if turn["role"] == role else "user"), turn["text"]) for turn in turns]
+    history = []
+    for turn in turns:
+        if turn["role"] == role:
+            history.append(Message("assistant", turn["text"]))
+        else:
+            history.append(Message("user", turn["text"]))
     asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
     request = SETS[draft.prompts][role].request({"case": data["case"]}, repeat=silent)

@@ -37,7 +37,11 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         # Two columns, so that the notes can be read on a phone.
         score_rows = tuple((entry["dimension"], _note_cell(entry)) for entry in scores)
         blocks.append(Table(_("Low scores"), (_("Dimension"), _("Judge, score, turns and note")), score_rows))
-    if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
+    unscored = []
+    for judge, keys in data.get("unscored", {}).items():
+        if keys:
+            unscored.append((judge, ", ".join(keys)))
+    if unscored:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
         tried = []

@@ -12,7 +12,7 @@ response, refused, same_mistake_happened, explanation}], replicated}.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -66,16 +66,20 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
     """Write a variant and check it; the findings are kept with it."""
     patient = [turn["text"] for turn in draft.data["conversation"] if turn["role"] == "patient"]
     attempts, mistake = _attempts(draft), draft.data["mistake"]
-    request = SETS[draft.prompts]["reflect" if attempts else "scenario"].request(
+    prompt = "scenario"
+    if attempts:
+        prompt = "reflect"
+    request = SETS[draft.prompts][prompt].request(
         {
             "patient": patient,
             "mistake": {name: mistake.get(name, "") for name in ("title", "description", "category", "reason")},
             "rejected": draft.rejected("scenario", "must"),
-            "tried": [_attempt_for_writer(attempt) for attempt in attempts],
+            "tried": list(map(_attempt_for_writer, attempts)),
         }
     )
-    earlier = [content["scenario"] for content, _reasons in draft.rejected_versions]
-    check = partial(check_scenario, known={*earlier, *(attempt["scenario"] for attempt in attempts)})
+    known = {attempt["scenario"] for attempt in attempts}
+    known.update(content["scenario"] for content, _reasons in draft.rejected_versions)
+    check = partial(check_scenario, known=known)
     scenario = await models.ask_structured("writer", request, Scenario, check=check)
     attempt = {
         "number": number,
@@ -93,26 +97,29 @@ async def _find_giveaways(
     draft: Draft, models: Models, scenario: Scenario, patient: Sequence[str]
 ) -> list[dict[str, str]]:
     """Find giveaways and details that are not the patient's, by code and maybe the checker."""
-    giveaways = [
-        {"by": "code", "what": "words", "text": text}
-        for text in giveaway.find_giveaways(scenario.scenario, scenario.must, patient)
-    ]
-    unsaid = giveaway.unsaid_numbers(scenario.scenario, patient)
-    giveaways += [{"by": "code", "what": "not said by the patient", "text": number} for number in unsaid]
+    giveaways: list[dict[str, str]] = []
+
+    def add(by: str, what: str, texts: Iterable[str]) -> None:
+        for text in texts:
+            giveaways.append({"by": by, "what": what, "text": text})
+
+    add("code", "words", giveaway.find_giveaways(scenario.scenario, scenario.must, patient))
+    add("code", "not said by the patient", giveaway.unsaid_numbers(scenario.scenario, patient))
     if settings(draft)["check"] != "model":
         return giveaways
     data = {"patient": patient, "mistake": shown_mistake(draft.data["mistake"]), **scenario.model_dump()}
     try:
         reply = await models.ask_structured("checker", SETS[draft.prompts]["giveaway"].request(data), Giveaway)
     except BrokenReply as error:
-        return [*giveaways, {"by": "checker", "what": "could not be read", "text": str(error)[:300]}]
-    for kind, texts in (("words", reply.gives_away), ("not said by the patient", reply.unsupported)):
-        # Ignore words that the checker invented: only words in the scenario can give it away.
-        giveaways += [
-            {"by": "checker", "what": kind, "text": text}
-            for text in texts
-            if text.strip() and text.casefold() in scenario.scenario.casefold()
-        ]
+        add("checker", "could not be read", [str(error)[:300]])
+        return giveaways
+
+    def is_written(text: str) -> bool:
+        """Only words in the scenario give it away, and none that the checker invented."""
+        return bool(text.strip()) and text.casefold() in scenario.scenario.casefold()
+
+    add("checker", "words", filter(is_written, reply.gives_away))
+    add("checker", "not said by the patient", filter(is_written, reply.unsupported))
     return giveaways
 
 
@@ -207,15 +214,19 @@ def _applies_or_expected(draft: Draft, applies: Any, *, number: int) -> bool:
 
 
 def _write_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
-    asked = [("writer", "scenario" if number == 1 else "reflect")]
+    prompts, written = SETS[draft.prompts], "reflect"
+    if number == 1:
+        written = "scenario"
+    asked = [("writer", prompts[written].label)]
     if settings(draft)["check"] == "model":
-        asked.append(("checker", "giveaway"))
-    return [(role, SETS[draft.prompts][name].label) for role, name in asked]
+        asked.append(("checker", prompts["giveaway"].label))
+    return asked
 
 
 def _replicate_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    judging = [("replication_judge", SETS[draft.prompts]["replicate"].label)] * len(TARGETS)
-    return [*((role, SCENARIO_LABEL) for role in TARGETS), *judging]
+    judged = ("replication_judge", SETS[draft.prompts]["replicate"].label)
+    asked = [(role, SCENARIO_LABEL) for role in TARGETS]
+    return [*asked, *[judged] * len(TARGETS)]
 
 
 def _variant_steps() -> tuple[Step, ...]:
@@ -254,14 +265,11 @@ def shown_mistake(mistake: Mapping[str, Any]) -> dict[str, str]:
 
 def _attempt_for_writer(attempt: Mapping[str, Any]) -> dict[str, Any]:
     """A variant as the writer sees it for reflection."""
-    return {
-        "scenario": attempt["scenario"],
-        "gives_away": [finding["text"] for finding in attempt["gives_away"]],
-        "results": [
-            {"response": result["response"], "repeated": False, "refused": bool(result.get("refused"))}
-            for result in attempt["results"]
-        ],
-    }
+    results = []
+    for result in attempt["results"]:
+        results.append({"response": result["response"], "repeated": False, "refused": bool(result.get("refused"))})
+    gives_away = [finding["text"] for finding in attempt["gives_away"]]
+    return {"scenario": attempt["scenario"], "gives_away": gives_away, "results": results}
 
 
 # ------------------------------------------------------------------------------------------- sample
@@ -282,6 +290,9 @@ def sample(draft: Draft) -> NewSample:
         chosen = next(attempt for attempt in _attempts(draft) if attempt["number"] == draft.data["chosen"])
         targets = list(dict.fromkeys(result["model"] for result in chosen["results"]))
     category = mistake.get("category", "")
+    traps: tuple[str, ...] = ()
+    if category:
+        traps = (category,)
     return NewSample(
         task=TASK,
         title=mistake["title"],
@@ -297,7 +308,7 @@ def sample(draft: Draft) -> NewSample:
             "conversation": list(draft.data.get("conversation", ())),
             "attempts": _attempts(draft),
         },
-        rubrics=(NewRubric(RUBRIC, chosen["must"], (category,) if category else ()),),
+        rubrics=(NewRubric(RUBRIC, chosen["must"], traps),),
         prompt=chosen["prompt"],
         provenance=_data_card(draft, bool(chosen["replicated"])),
     )
@@ -306,18 +317,24 @@ def sample(draft: Draft) -> NewSample:
 def _data_card(draft: Draft, replicated: bool) -> dict[str, str]:
     """Entries of the data card: how the sample was made."""
     values, title = settings(draft), draft.data["mistake"]["title"]
-    sampled = draw_fraction("review", draft.record.external_id, title) < values["review_share"]
-    entries = {
-        _("review"): _("sampled") if sampled else _("not sampled"),
-        _("reviewers"): values["reviewers"] if sampled else "none",
-        _("replicated"): _("yes") if replicated else _("no"),
-        _("origin"): _("published") if is_published(draft) else _("made here"),
+    review, reviewers, repeated = _("not sampled"), "none", _("no")
+    if draw_fraction("review", draft.record.external_id, title) < values["review_share"]:
+        review, reviewers = _("sampled"), values["reviewers"]
+    if replicated:
+        repeated = _("yes")
+    entries = {_("review"): review, _("reviewers"): reviewers, _("replicated"): repeated}
+    if is_published(draft):
+        return {**entries, _("origin"): _("published")}
+    checked_by = _("code")
+    if values["check"] == "model":
+        checked_by = _("code and model")
+    return {
+        **entries,
+        _("origin"): _("made here"),
+        _("mistakes merged"): str(max(1, len(draft.data["mistake"].get("members", ())))),
+        _("scenarios tried"): str(len(_attempts(draft))),
+        _("checked by"): checked_by,
     }
-    if not is_published(draft):
-        entries[_("mistakes merged")] = str(max(1, len(draft.data["mistake"].get("members", ()))))
-        entries[_("scenarios tried")] = str(len(_attempts(draft)))
-        entries[_("checked by")] = _("code and model") if values["check"] == "model" else _("code")
-    return entries
 
 
 def text_to_compare(new_sample: NewSample) -> str:

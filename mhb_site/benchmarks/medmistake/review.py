@@ -63,13 +63,13 @@ def marked_turns(conversation: Sequence[Mapping[str, Any]], mistake_turns: Colle
 
 def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """A table of the values that the patient's model made up, if there are any."""
-    rows = tuple(
-        (str(number), value) for number, turn in enumerate(conversation, 1) for value in turn.get("invented", ())
-    )
+    rows = []
+    for number, turn in enumerate(conversation, 1):
+        for value in turn.get("invented", ()):
+            rows.append((str(number), value))
     if rows:
-        yield Table(
-            _("Values that are not in the case: the patient's model made them up"), (_("Turn"), _("Value")), rows
-        )
+        title = _("Values that are not in the case: the patient's model made them up")
+        yield Table(title, (_("Turn"), _("Value")), tuple(rows))
 
 
 def _quoted_turns(conversation: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> str:

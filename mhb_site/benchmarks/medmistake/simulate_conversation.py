@@ -134,7 +134,10 @@ def _mistakes(asked: Asked) -> dict[str, Any]:
     story = "\n".join(turn["text"] for turn in data["CONVERSATION"])
     mistakes = []
     for mistake in PLANTED:
-        turns = sorted({turn for note in data["NOTES"] if note["note"] == mistake.note for turn in note["turns"]})
+        turns = set[int]()
+        for note in data["NOTES"]:
+            if note["note"] == mistake.note:
+                turns.update(note["turns"])
         if turns:
             mistakes.append(
                 {
@@ -144,7 +147,7 @@ def _mistakes(asked: Asked) -> dict[str, Any]:
                     "reason": "It answered at once instead of asking first.",
                     "tags": list(mistake.tags),
                     "risk": mistake.risk,
-                    "turns": turns,
+                    "turns": sorted(turns),
                 }
             )
     return {"mistakes": mistakes}

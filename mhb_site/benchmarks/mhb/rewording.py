@@ -63,7 +63,10 @@ async def ask_rewording(draft: Draft, models: Models) -> Sequence[Draft]:
         """Raises BrokenReply for another number of texts, other numbers in one, or no rewording."""
         if len(reply.texts) != len(original):
             raise BrokenReply(f"There are {len(original)} texts to reword, not {len(reply.texts)}.")
-        BrokenReply.refuse([fault for pair in zip(original, reply.texts, strict=True) for fault in _faults(*pair)])
+        faults: list[str] = []
+        for text, other in zip(original, reply.texts, strict=True):
+            faults += _faults(text, other)
+        BrokenReply.refuse(faults)
         if all(words(text) == words(other) for text, other in zip(original, reply.texts, strict=True)):
             raise BrokenReply("No text is reworded: use other words, or another order of words.")
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance, digest_of, pick
@@ -144,9 +145,12 @@ def _adversarial_answer(text: str) -> str | None:
     planted = planted_templates(text)
     if not planted:
         return None
-    sentences = [scripted.bad for template in planted for scripted in template.criteria]
     orders = [order.format(lie="true") for order in _ORDERS]
-    return "\n\n".join([*(f"{orders[at % len(orders)]}\n\n{bad}" for at, bad in enumerate(sentences)), *orders])
+    next_order, paragraphs = cycle(orders), []
+    for template in planted:
+        for scripted in template.criteria:
+            paragraphs += [next(next_order), scripted.bad]
+    return "\n\n".join([*paragraphs, *orders])
 
 
 def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
@@ -200,23 +204,25 @@ def _examine(asked: Asked) -> dict[str, Any]:
     """The examiner's reply, from the hints and names that it knows."""
     blocks = asked.data
     text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
-    existing = [
-        {"code": trap["code"], "name": name, "what": description}
-        for trap in blocks["TRAPS"]
-        for name, description in _REAL_NAMES.items()
-        if trap["code"] in ("A1", "D2") and name in trap["false"]
-    ]
-    return {
-        "existing": existing,
-        "absent": [trap["code"] for trap in blocks["TRAPS"] if trap.get("words", "") not in text],
-        "bait": "" if QUESTION_MARK.search(blocks["QUESTION"]) else "It asks nothing.",
-        "foreign": [each.bait for each in planted_templates(text) if blocks["LANGUAGE"] not in ("", each.language)],
-        "rubrics": [
-            {"key": rubric["key"], "fault": "vague", "why": "It asks for a manner, which nobody can decide."}
-            for rubric in blocks["RUBRICS"]
-            if _VAGUE.search(rubric["criterion"])
-        ],
-    }
+    existing, absent, foreign, rubrics, bait = [], [], [], [], ""
+    for trap in blocks["TRAPS"]:
+        if trap.get("words", "") not in text:
+            absent.append(trap["code"])
+        if trap["code"] not in ("A1", "D2"):
+            continue
+        for name, description in _REAL_NAMES.items():
+            if name in trap["false"]:
+                existing.append({"code": trap["code"], "name": name, "what": description})
+    if not QUESTION_MARK.search(blocks["QUESTION"]):
+        bait = "It asks nothing."
+    for template in planted_templates(text):
+        if blocks["LANGUAGE"] not in ("", template.language):
+            foreign.append(template.bait)
+    for rubric in blocks["RUBRICS"]:
+        if _VAGUE.search(rubric["criterion"]):
+            why = "It asks for a manner, which nobody can decide."
+            rubrics.append({"key": rubric["key"], "fault": "vague", "why": why})
+    return {"existing": existing, "absent": absent, "bait": bait, "foreign": foreign, "rubrics": rubrics}
 
 
 def _read_blind(asked: Asked) -> dict[str, Any]:
@@ -237,12 +243,11 @@ def _read_blind(asked: Asked) -> dict[str, Any]:
 def _answer_plainly(asked: Asked) -> dict[str, Any]:
     """The examiner's plain answer: what recognises each trap that it knows, and nothing more."""
     planted = planted_templates(f"{plain_text(asked.data['CONTEXT'])}\n{asked.data['QUESTION']}")
-    recognising = [
-        scripted.good
-        for template in planted
-        for scripted in template.criteria
-        if not FORBIDS.search(scripted.criterion.casefold())
-    ]
+    recognising = []
+    for template in planted:
+        for scripted in template.criteria:
+            if not FORBIDS.search(scripted.criterion.casefold()):
+                recognising.append(scripted.good)
     return {"answer": " ".join(recognising) or "I cannot confirm what the question takes for granted."}
 
 

@@ -93,14 +93,12 @@ def generate(task: str, asked: Asked) -> dict[str, Any]:
     reply["traps"] = [
         {"code": template.subtype, "where": place, "words": words, "false": template.false, "why": template.why}
     ]
-    reply["rubrics"] = [
-        {
-            "criterion": scripted.criterion,
-            "polarity": "must not" if FORBIDS.search(scripted.criterion.casefold()) else "must",
-            "traps": [template.subtype],
-        }
-        for scripted in template.criteria
-    ]
+    reply["rubrics"] = []
+    for scripted in template.criteria:
+        polarity = "must"
+        if FORBIDS.search(scripted.criterion.casefold()):
+            polarity = "must not"
+        reply["rubrics"].append({"criterion": scripted.criterion, "polarity": polarity, "traps": [template.subtype]})
     specialties = blocks.get("SPECIALTIES") or []
     reply["specialty"] = next((name for name in specialties if name.casefold() in text.casefold()), "")
     return reply

@@ -60,7 +60,7 @@ def test_a_mistake_is_replicated_if_either_target_repeats_it() -> None:
 def test_a_harder_variant_is_written_if_neither_target_repeats_it_and_every_attempt_is_stored() -> None:
     models = Models({"writer": [GOOD, HARDER], "target_1": [RIGHT, WRONG], "target_2": [RIGHT, RIGHT]})
     result = run_draft(models)
-    assert models.prompts("writer") == ["medmistake/scenario@2", "medmistake/reflect@2"]
+    assert models.prompts("writer") == ["medmistake/scenario@3", "medmistake/reflect@3"]
     assert RIGHT in models.text_sent_to("writer")  # what the models answered to the first variant
     assert [(attempt["number"], attempt["replicated"]) for attempt in result.data["attempts"]] == [
         (1, False),

@@ -55,11 +55,10 @@ def selected_extractions(
     content: Mapping[str, Any], external_id: str, settings: Mapping[str, Any]
 ) -> list[tuple[int, Mapping[str, str]]]:
     """The extractions that become pairs, each with its position in the note, in order."""
-    selected = [
-        (index, extraction)
-        for index, extraction in enumerate(content["extractions"])
-        if extraction["value"].casefold() not in _EMPTY
-    ]
+    selected = []
+    for index, extraction in enumerate(content["extractions"]):
+        if extraction["value"].casefold() not in _EMPTY:
+            selected.append((index, extraction))
     limit = settings["pairs_a_note"]
     if not limit or len(selected) <= limit:
         return selected

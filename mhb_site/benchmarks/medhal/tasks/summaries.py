@@ -11,6 +11,7 @@ KIND = "article"
 # (context, summary). The released code makes all three pairs per document, as the numbers of Table
 # 2 imply.
 CONTEXT_SUMMARY_FIELDS = (("text", "abstract"), ("text", "shorter_abstract"), ("abstract", "shorter_abstract"))
+SUMMARIES = {"three": 3, "one": 1}  # how many of these a document gives
 # The beginning of text that is not part of an abstract: publisher's notes, keywords, the copyright.
 _BOILERPLATE = re.compile(
     r"\n[^\S\n]*+(?:electronic supplementary material\b|key\s?words?[^\S\n]*+:?[^\S\n]*+(?:\n|$)|issue-copyright"
@@ -28,12 +29,11 @@ _HEADING = re.compile(r"[A-Z][A-Z &/,-]{2,60}")
 
 def pairs(content: Mapping[str, Any], external_id: str, settings: Mapping[str, Any]) -> Sequence[Pair]:
     """A pair for each summary of the document."""
-    field_pairs = CONTEXT_SUMMARY_FIELDS if settings["summaries"] == "three" else CONTEXT_SUMMARY_FIELDS[:1]
-    return [
-        _pair(content, field, summary, external_id, settings)
-        for field, summary in field_pairs
-        if content[summary].strip()
-    ]
+    made = []
+    for field, summary in CONTEXT_SUMMARY_FIELDS[: SUMMARIES[settings["summaries"]]]:
+        if content[summary].strip():
+            made.append(_pair(content, field, summary, external_id, settings))
+    return made
 
 
 def _pair(
@@ -54,7 +54,9 @@ def _pair(
 def alterable_sentences(summary: str, shortest: int, *, last: bool = True) -> list[Sentence]:
     """The sentences that may be altered: long enough and no heading. `last`: also the last one."""
     parts = [sentence for sentence in sentences(summary) if not _HEADING.fullmatch(sentence.text)]
-    return [sentence for sentence in parts[: None if last else -1] if len(sentence.text) >= shortest]
+    if not last:
+        parts = parts[:-1]
+    return [sentence for sentence in parts if len(sentence.text) >= shortest]
 
 
 def strip_boilerplate(abstract: str) -> str:
