@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from generation.jobs import kinds
 from generation.jobs.kinds import JobKind
+from generation.jobs.live_status import live_workers
 from generation.models import Draft, EndpointDay, EndpointState, Job
 
 NEARLY_SPENT = Decimal("0.9")  # of a budget
@@ -54,7 +55,7 @@ def _title_and_url(kind: JobKind[Any], job: Job) -> tuple[str, str]:
 
 
 def problems(_shown: object) -> Mapping[str, Any]:
-    """Failing endpoints and batches with stopped drafts: two queries."""
+    """Failing endpoints, batches with stopped drafts, whether no worker runs: three queries."""
     failing = EndpointState.objects.filter(
         Q(down_since__isnull=False) | Q(openings__gt=0, blocked_until__gt=timezone.now())
     )
@@ -62,6 +63,7 @@ def problems(_shown: object) -> Mapping[str, Any]:
     return {
         "failing": failing.select_related("endpoint").order_by("endpoint__name")[:SHOWN],
         "stopped": stopped[:SHOWN],
+        "idle": not live_workers(runs_lanes=True).exists(),
     }
 
 
