@@ -252,10 +252,11 @@ def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ..
     """Which kinds of source prove which traps, for those of which the form says so."""
     names: dict[tuple[str, ...], list[str]] = {}
     for term in form.terms:
-        if term.evidence or term.levels:
-            labels = [CITATION_KINDS[kind] for kind in term.evidence] + [CITATION_LEVELS[each] for each in term.levels]
-            kinds = tuple(map(str, labels))
-            names.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
+        if not term.evidence and not term.levels:
+            continue
+        labels = [str(CITATION_KINDS[kind]) for kind in term.evidence]
+        labels += [str(CITATION_LEVELS[level]) for level in term.levels]
+        names.setdefault(tuple(labels), []).append(f"{term.code} {translate(term.name)}")
     return tuple((kinds, tuple(traps)) for kinds, traps in names.items())
 
 
@@ -318,21 +319,28 @@ def _field_and_value(when: str) -> tuple[str, ...]:
 
 def _condition(form: Form, when: str) -> str:
     key, _equals, value = when.partition("=")
-    source = next((question for question in form.questions if question.key == key), None)
-    if source is None:
-        return ""
-    label = next((translate(choice.label) for choice in source.choices if choice.value == value), value)
-    return gettext("Only if “%(question)s” is “%(answer)s”") % {"question": translate(source.label), "answer": label}
+    for question in form.questions:
+        if question.key == key:
+            labels = {choice.value: translate(choice.label) for choice in question.choices}
+            names = {"question": translate(question.label), "answer": labels.get(value, value)}
+            return gettext("Only if “%(question)s” is “%(answer)s”") % names
+    return ""
 
 
 def _question_with_sources(form: Form) -> Question | None:
     """The one question with which sources are entered, preferably an unconditional one."""
     candidates = [question for question in form.questions if requires_evidence(question)]
-    chosen = next((question for question in candidates if not question.when), candidates[0] if candidates else None)
-    if chosen is None or not chosen.about:
+    if not candidates:
+        return None
+    chosen = candidates[0]
+    for question in candidates:
+        if not question.when:
+            chosen = question
+            break
+    if not chosen.about:
         return chosen
     repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
-    return next(question for question in reversed(candidates) if question.key.partition(":")[0] == repeated)
+    return [question for question in candidates if question.key.partition(":")[0] == repeated][-1]
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
@@ -413,29 +421,33 @@ def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[Fo
             shown.add(control.name)
             yield FormProblem(control.target, label, control.error)
     for name, sentence in errors.items():
-        if name not in shown:
-            is_evidence = name == "citations"
-            if is_evidence:
-                label = gettext("Evidence")
-            else:
-                label = gettext("Answers")
-            yield FormProblem("citation-1-reference" if is_evidence else "answers", label, sentence)
+        if name in shown:
+            continue
+        if name == "citations":
+            yield FormProblem("citation-1-reference", gettext("Evidence"), sentence)
+        else:
+            yield FormProblem("answers", gettext("Answers"), sentence)
 
 
 def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
     yield gettext("What both reviewers agree on"), filled.fields["agreed"]
     for row in filled.questions:
-        yield from ((row.heading, control) for control in row.controls)
+        for control in row.controls:
+            yield row.heading, control
         if row.sources:
             yield from _repeated(gettext("Source %(number)s"), filled.citations)
     for row in filled.rubrics:
-        yield from ((rubric_title(row.number), control) for control in row.controls)
+        for control in row.controls:
+            yield rubric_title(row.number), control
     for harm in filled.harms:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
     yield from _repeated(gettext("Your rubric %(number)s"), filled.added)
     yield from _repeated(gettext("Highlight %(number)s"), filled.highlights)
-    yield from ((str(label), filled.fields[name]) for name, label in LAST_FIELDS.items())
+    for name, label in LAST_FIELDS.items():
+        yield str(label), filled.fields[name]
 
 
 def _repeated(label: str, rows: Iterable[RepeatedRow]) -> Iterator[tuple[str, Control]]:
-    return ((label % {"number": row.number}, control) for row in rows for control in row.fields.values())
+    for row in rows:
+        for control in row.fields.values():
+            yield label % {"number": row.number}, control

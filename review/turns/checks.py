@@ -6,7 +6,7 @@ from review import errors
 from review.rules.blocks import highlight_faults, passage_texts
 from review.rules.case_spec import CaseSpec
 from review.rules.citations import locate_passage
-from review.rules.questions import Answers, Problem, limit_problems
+from review.rules.questions import Answers, Citation, Problem, limit_problems
 
 
 def check_limits(spec: CaseSpec, answers: Answers) -> None:
@@ -34,13 +34,14 @@ def located_citations(spec: CaseSpec, answers: Answers) -> tuple[Answers, list[P
     if all(citation.kind != "case" for citation in answers.citations):
         return answers, []
     texts = passage_texts(spec.blocks)
-    pairs = [(citation, locate_passage(citation, texts)) for citation in answers.citations]
-    missing = [
-        Problem(f"citation.{number}.passage", "highlight-misplaced")
-        for number, (citation, match) in enumerate(pairs, 1)
-        if match is None and citation.passage.strip()
-    ]
-    return replace(answers, citations=tuple(match or citation for citation, match in pairs)), missing
+    located: list[Citation] = []
+    missing: list[Problem] = []
+    for number, citation in enumerate(answers.citations, 1):
+        match = locate_passage(citation, texts)
+        if match is None and citation.passage.strip():
+            missing.append(Problem(f"citation.{number}.passage", "highlight-misplaced"))
+        located.append(match or citation)
+    return replace(answers, citations=tuple(located)), missing
 
 
 def highlight_problems(spec: CaseSpec, answers: Answers, *, draft: bool = False) -> list[Problem]:
@@ -56,9 +57,17 @@ def highlight_problems(spec: CaseSpec, answers: Answers, *, draft: bool = False)
     for number, highlight in enumerate(answers.highlights, 1):
         if highlight.first_look and highlight.label in labels - first_look_labels:
             faults.append((f"highlight.{number}.label", "unknown-value"))
+    tolerated: set[str] = set()
+    unfinished: set[str] = set()
     if draft:
-        unfinished = {f"highlight.{n}.quote" for n, each in enumerate(answers.highlights, 1) if not each.passage}
-        unfinished |= {f"highlight.{n}.label" for n, each in enumerate(answers.highlights, 1) if not each.label}
-        tolerated = ("highlight-duplicate", "too-many")
-        faults = [(field, code) for field, code in faults if field not in unfinished and code not in tolerated]
-    return [Problem(field, code) for field, code in faults]
+        tolerated = {"highlight-duplicate", "too-many"}
+        for number, highlight in enumerate(answers.highlights, 1):
+            if not highlight.passage:
+                unfinished.add(f"highlight.{number}.quote")
+            if not highlight.label:
+                unfinished.add(f"highlight.{number}.label")
+    problems = []
+    for field, code in faults:
+        if field not in unfinished and code not in tolerated:
+            problems.append(Problem(field, code))
+    return problems

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from review.rules.questions import Answer, Answers, Form, RubricAnswer
+from review.rules.questions import Answer, Answers, Citation, Form, Question, RubricAnswer
 
 
 def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
@@ -12,31 +12,43 @@ def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
     The verdict and first-look answers are never taken over.
     """
     first, *others = reviews
-    first_look = {question.key for question in form.questions if question.first_look}
-    questions = {
-        key: answer
-        for key, answer in first.questions.items()
-        if key not in first_look and all(other.questions.get(key, Answer()).value == answer.value for other in others)
-    }
+    questions = {}
+    for question in form.questions:
+        answer = first.questions.get(question.key)
+        if answer is None or question.first_look:
+            continue
+        if all(_value(other, question) == answer.value for other in others):
+            questions[question.key] = answer
     rubrics = {}
     for key, finding in first.rubrics.items():
-        other_findings = [other.rubrics.get(key, RubricAnswer()) for other in others]
-        found = {(each.value, each.wording.strip()) for each in (finding, *other_findings)}
-        if len(found) == 1:
-            same_harm = all(other.severity == finding.severity for other in other_findings)
-            rubrics[key] = finding if same_harm else replace(finding, severity="")
-    return Answers(
-        questions=questions,
-        rubrics=rubrics,
-        citations=tuple(dict.fromkeys(citation for review in reviews for citation in review.citations)),
-        added=first.added if all(other.added == first.added for other in others) else (),
-    )
+        findings = [finding, *(other.rubrics.get(key, RubricAnswer()) for other in others)]
+        if len({(each.value, each.wording.strip()) for each in findings}) > 1:
+            continue
+        if any(each.severity != finding.severity for each in findings):
+            finding = replace(finding, severity="")
+        rubrics[key] = finding
+    citations: dict[Citation, None] = {}  # each once, in order
+    for review in reviews:
+        citations |= dict.fromkeys(review.citations)
+    added = first.added
+    if any(other.added != added for other in others):
+        added = ()
+    return Answers(questions=questions, rubrics=rubrics, citations=tuple(citations), added=added)
+
+
+def _value(answers: Answers, question: Question) -> str:
+    return answers.questions.get(question.key, Answer()).value
 
 
 def fill_in(answers: Answers, common: Answers) -> Answers:
     """`answers`, with whatever they leave open taken from `common`."""
-    questions = {**common.questions, **{key: answer for key, answer in answers.questions.items() if answer.value}}
-    rubrics = {**common.rubrics, **{key: finding for key, finding in answers.rubrics.items() if finding.value}}
+    questions, rubrics = dict(common.questions), dict(common.rubrics)
+    for key, answer in answers.questions.items():
+        if answer.value:
+            questions[key] = answer
+    for key, finding in answers.rubrics.items():
+        if finding.value:
+            rubrics[key] = finding
     citations = tuple(citation for citation in answers.citations if citation.reference or citation.passage)
     return replace(
         answers,
@@ -49,14 +61,12 @@ def fill_in(answers: Answers, common: Answers) -> Answers:
 
 def agreed_fields(form: Form, answers: Answers, common: Answers) -> Collection[str]:
     """The names of the fields whose answer still is the common one."""
-    return {
-        f"question.{question.key}"
-        for question in form.questions
-        if question.key in common.questions
-        and answers.questions.get(question.key, Answer()).value == common.questions[question.key].value
-    } | {
-        f"rubric.{rubric.key}"
-        for rubric in form.rubrics
-        if rubric.key in common.rubrics
-        and answers.rubrics.get(rubric.key, RubricAnswer()).value == common.rubrics[rubric.key].value
-    }
+    fields = set()
+    for question in form.questions:
+        if question.key in common.questions and _value(answers, question) == common.questions[question.key].value:
+            fields.add(f"question.{question.key}")
+    for rubric in form.rubrics:
+        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        if rubric.key in common.rubrics and finding.value == common.rubrics[rubric.key].value:
+            fields.add(f"rubric.{rubric.key}")
+    return fields
