@@ -50,9 +50,7 @@ class AskedAs:
 class Settings(BaseModel):
     """What an action takes. Raises `refusal` for values that it cannot take."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True, regex_engine="python-re"
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, regex_engine="python-re")
     refusal: ClassVar[type[errors.GenerationError]] = errors.InvalidSettings
 
     @model_validator(mode="wrap")
