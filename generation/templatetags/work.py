@@ -109,6 +109,12 @@ def priced(amount: Decimal) -> str:
     return f"{money(amount)} {settings.MHB_CURRENCY}".rstrip()
 
 
+@register.simple_tag
+def currency() -> str:
+    """Return the currency of all costs; empty if the site names none."""
+    return settings.MHB_CURRENCY
+
+
 @register.filter
 def duration(seconds: float | None) -> str:
     """Format a number of seconds as `span` does; a dash if unknown."""
