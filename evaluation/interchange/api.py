@@ -139,7 +139,7 @@ def _checks(pk: int, body: Body) -> adding.Checks:
     given = dict(body)
     if "policy_samples" in given:
         given["samples"] = given.pop("policy_samples")
-    return adding.Checks(RUNS.get(pk), **given)
+    return adding.Checks(run=RUNS.get(pk), **given)
 
 
 class InterchangeViewSet(GenericViewSet[Run]):

@@ -109,7 +109,8 @@ class ChecksForm(SpendingForm):
     def settings(self) -> adding.Checks:
         """The checks, without a budget."""
         data = self.cleaned_data
-        return adding.Checks(self._run, data.get("policies", ()), data["again"], data["samples"])
+        policies = data.get("policies", ())
+        return adding.Checks(run=self._run, policies=policies, again=data["again"], samples=data["samples"])
 
 
 class CompareForm(forms.Form):

@@ -1,7 +1,6 @@
 """Adds to a finished run: a model, fixed texts, or what is asked again. Nothing else is asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db import transaction
@@ -13,6 +12,7 @@ from evaluation.runs.rows import filling, policy_answers, tallies
 from evaluation.runs.settings import POLICY_SAMPLES, RunSettings
 from generation.errors import NotCallable
 from generation.jobs import life_cycle, services
+from generation.jobs.settings import Budget
 from generation.models import Endpoint
 from generation.releases import integrity
 
@@ -66,8 +66,7 @@ def add_model(
     return _reopened(run, budget_money, budget_calls)
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(Budget):
     """What a finished run is to be checked by, on a sample of each data set.
 
     `policies`: fixed texts that its judge judges. `again`: what is done a second time
@@ -78,8 +77,6 @@ class Checks:
     policies: Sequence[str] = ()
     again: Sequence[str] = ()
     samples: int = POLICY_SAMPLES
-    budget_money: Decimal | None = None
-    budget_calls: int | None = None
 
     @property
     def settings(self) -> RunSettings:

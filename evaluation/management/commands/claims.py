@@ -45,9 +45,8 @@ class Command(StepCommand):
             raise CommandError(f"--again: {', '.join(sorted(unknown))}; known: {', '.join(PolicyAnswer.Again.values)}")
         if given.get("policies") or again:
             budget = {name: given[name] for name in BUDGET if name in given}
-            checks = adding.Checks(
-                run, given.get("policies", ()), again, given.get("policy_samples", POLICY_SAMPLES), **budget
-            )
+            policies, samples = given.get("policies", ()), given.get("policy_samples", POLICY_SAMPLES)
+            checks = adding.Checks(run=run, policies=policies, again=again, samples=samples, **budget)
             is_new = bool(adding.check_checks(checks))
             if is_new and (refused := unconfirmed_estimate(self, estimate_checks(checks), options)):
                 return refused

@@ -30,7 +30,7 @@ def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
 
 def asked_again(run: Run, again: Sequence[str] = BOTH) -> Run:
     """The run after this was done a second time."""
-    adding.add_checks(adding.Checks(run, again=again))
+    adding.add_checks(adding.Checks(run=run, again=again))
     work.work_on_run(run.pk)
     return Run.objects.get(pk=run.pk)
 
@@ -101,13 +101,13 @@ def test_withdrawn_samples_and_what_a_run_has_are_not_asked_again(release: Relea
     rows = PolicyAnswer.objects.filter(run=run)
     with_trap = run.responses.filter(sample__version__sample__arm="trap")
     assert rows.count() == with_trap.exclude(sample=sample).count()
-    assert adding.check_checks(adding.Checks(run, again=["verdicts"])) == []
-    assert adding.add_checks(adding.Checks(run, again=["verdicts"])).status == Run.Status.FINISHED
+    assert adding.check_checks(adding.Checks(run=run, again=["verdicts"])) == []
+    assert adding.add_checks(adding.Checks(run=run, again=["verdicts"])).status == Run.Status.FINISHED
 
 
 def test_a_model_that_is_left_out_is_not_waited_for(release: Release, models: str) -> None:
     run = evaluate_release(release, models, "sim-careful", "sim-average")
-    adding.add_checks(adding.Checks(run, again=["answers"]))
+    adding.add_checks(adding.Checks(run=run, again=["answers"]))
     leaving.leave_out(run.pk, Endpoint.objects.get(name="sim-average"))
     work.work_on_run(run.pk)
     run.refresh_from_db()
