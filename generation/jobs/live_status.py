@@ -352,28 +352,34 @@ def endpoints_now(
         until = _moment(row["blocked_until"])
         blocked = until is not None and until > now
         down = _moment(row["down_since"])
-        uses = [(lane, *_use_of(lane, row["id"], idle=bool(blocked or down))) for lane in live_lanes]
-        job_lanes = tuple(
-            EndpointLane(
-                lane["worker"], f"{lane['kind']}:{lane['job']}", share, in_flight, _moment(lane["started_at"]) or now
-            )
-            for lane, wanted, share, in_flight in uses
-            if (wanted or share or in_flight) and job in (None, lane["job"])
-        )
+        job_lanes, used_by_others = [], 0
+        for lane in live_lanes:
+            wanted, share, in_flight = _use_of(lane, row["id"], idle=bool(blocked or down))
+            if job not in (None, lane["job"]):
+                used_by_others += share
+            elif wanted or share or in_flight:
+                name, started = f"{lane['kind']}:{lane['job']}", _moment(lane["started_at"]) or now
+                job_lanes.append(EndpointLane(lane["worker"], name, share, in_flight, started))
         if row["supported"] is None:
             supported = 1.0
         else:
             supported = float(row["supported"])
+        blocked_until = None
+        error = detail = ""
+        if blocked:
+            blocked_until = until
+        if blocked or down:
+            error, detail = row["error"] or "", row["detail"] or ""
         statuses.append(
             EndpointStatus(
                 name=row["name"],
                 concurrency=row["concurrency"],
                 limit=max(1, round(row["concurrency"] * supported)),
-                lanes=job_lanes,
-                others=sum(share for lane, _wanted, share, _in_flight in uses if job not in (None, lane["job"])),
-                blocked_until=until if blocked else None,
-                error=(row["error"] or "") if blocked or down else "",
-                detail=(row["detail"] or "") if blocked or down else "",
+                lanes=tuple(job_lanes),
+                others=used_by_others,
+                blocked_until=blocked_until,
+                error=error,
+                detail=detail,
                 openings=row["openings"] or 0,
                 down_since=down,
             )

@@ -212,28 +212,32 @@ def fill_form(
     """
     trap_levels = harms.trap_levels(form, answers)
     builder = _ControlBuilder(form, answers, harms.problems_by_trap(form, trap_levels, problems))
-    sources = answers.citations or ((blank_citation(),) if asks_for_evidence(form) else ())
-    options = {
-        "verdict": _options(VERDICTS),
-        "reason_code": _codes(form.reasons),
-        "dissent_code": _codes(form.dissents if rejected_before else ()),
-        "declaration": _options(DECLARATIONS if declares else {}),
-    }
+    sources = answers.citations
+    if not sources and asks_for_evidence(form):
+        sources = (blank_citation(),)
+    options = {"verdict": _options(VERDICTS), "reason_code": _codes(form.reasons)}
+    if rejected_before:
+        options["dissent_code"] = _codes(form.dissents)
+    if declares:
+        options["declaration"] = _options(DECLARATIONS)
     fields = {name: builder.control(name, getattr(answers, name), options.get(name, ())) for name in LAST_FIELDS}
+    fields["agreed"] = builder.control("agreed", "1")
+    questions, rubrics = [], []
+    for number, question in enumerate(form.questions, 1):
+        questions.append(_question(builder, number, question, answers, committed, blocks))
+    for number, rubric in enumerate(form.rubrics, 1):
+        rubrics.append(_rubric(builder, number, rubric, answers, offers, trap_levels))
+    citations = [builder.citation(number, citation) for number, citation in enumerate(sources, 1)]
+    added = [builder.added(number, rubric) for number, rubric in enumerate(answers.added, 1)]
+    highlights = [builder.highlight(number, highlight) for number, highlight in enumerate(answers.highlights, 1)]
     filled = FilledForm(
-        questions=tuple(
-            _question(builder, number, question, answers, committed, blocks)
-            for number, question in enumerate(form.questions, 1)
-        ),
-        rubrics=tuple(
-            _rubric(builder, number, rubric, answers, offers, trap_levels)
-            for number, rubric in enumerate(form.rubrics, 1)
-        ),
+        questions=tuple(questions),
+        rubrics=tuple(rubrics),
         harms=_harms(builder, form, trap_levels),
-        citations=tuple(builder.citation(number, each) for number, each in enumerate(sources, 1)),
-        added=tuple(builder.added(number, each) for number, each in enumerate(answers.added, 1)),
-        highlights=tuple(builder.highlight(number, each) for number, each in enumerate(answers.highlights, 1)),
-        fields={**fields, "agreed": builder.control("agreed", "1")},
+        citations=tuple(citations),
+        added=tuple(added),
+        highlights=tuple(highlights),
+        fields=fields,
         blank_citation=builder.citation(BLANK, blank_citation()),
         blank_added=builder.added(BLANK, AddedRubric("")),
         blank_highlight=builder.highlight(BLANK, Highlight()),

@@ -161,23 +161,39 @@ def proposals(form: Form, columns: Sequence[ReviewColumn]) -> list[Proposal]:
         if column.answers.verdict == Verdict.APPROVE:
             rubrics = comparable_rubrics(form, column.answers)
         groups.setdefault((str(verdict_decision(column.answers)), rubrics), []).append(column)
-    kept = {
-        key: [rubric.criterion for rubric in settled_rubrics(form, [same[0].answers]) if not rubric.removed]
-        for key, same in groups.items()
-        if same[0].answers.verdict == Verdict.APPROVE
-    }
-    found = [
-        Proposal(
-            review=next((one.review for one in same if one.phase == Phase.DISCUSS), same[0].review),
-            who=", ".join(one.who for one in same),
-            verdict=str(VERDICTS.get(same[0].answers.verdict, same[0].answers.verdict)),
-            reason=_reason_text(form, same[0].answers),
-            rubrics=tuple((text, any(text not in other for other in kept.values())) for text in kept.get(key, ())),
-            waits=any(one.phase == Phase.DISCUSS and not one.own for one in same),
-        )
-        for key, same in groups.items()
-    ]
+    kept: dict[tuple[str, str], list[str]] = {}
+    for key, same in groups.items():
+        answers = same[0].answers
+        if answers.verdict == Verdict.APPROVE:
+            kept[key] = [rubric.criterion for rubric in settled_rubrics(form, [answers]) if not rubric.removed]
+    found = []
+    for key, same in groups.items():
+        rubrics_of_others = [criteria for other, criteria in kept.items() if other != key]
+        found.append(_proposal(form, same, kept.get(key, []), rubrics_of_others))
     return sorted(found, key=lambda proposal: not proposal.waits)
+
+
+def _proposal(
+    form: Form, same: Sequence[ReviewColumn], criteria: Sequence[str], of_others: Sequence[Sequence[str]]
+) -> Proposal:
+    """What some reviews propose alike.
+
+    `criteria`: of the rubrics that it keeps. `of_others`: those of the other proposals.
+    """
+    answers = same[0].answers
+    discussed = [column for column in same if column.phase == Phase.DISCUSS]
+    rubrics = []
+    for criterion in criteria:
+        differs = any(criterion not in others for others in of_others)
+        rubrics.append((criterion, differs))
+    return Proposal(
+        review=discussed[0].review if discussed else same[0].review,
+        who=", ".join(column.who for column in same),
+        verdict=str(VERDICTS.get(answers.verdict, answers.verdict)),
+        reason=_reason_text(form, answers),
+        rubrics=tuple(rubrics),
+        waits=any(not column.own for column in discussed),
+    )
 
 
 def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:

@@ -97,7 +97,17 @@ def render_case(
     full_form = case.localized_spec.form  # with the questions of the other stages
     blind = turn.phase is Phase.COMMIT
     declaration = needs_declaration(turn, answers)
-    asked_to_declare = any(problem.field == "declaration" for problem in refused_for)
+    if declaration is not None:
+        declaration = declaration or any(problem.field == "declaration" for problem in refused_for)
+    shown_proposals, comparison, changes, view = [], None, None, "shown"
+    if turn.phase is Phase.DISCUSS:
+        shown_proposals = proposals(full_form, columns)
+    if len(columns) > 1:
+        comparison = compare(full_form, columns)
+    if not first_look_due:
+        changes = _changes(case, spec)
+    if turn.first_look is not None:
+        view = "changes"
     context = {
         "case": case,
         "spec": spec,
@@ -114,23 +124,23 @@ def render_case(
             declares=turn.declares,
         ),
         "asks_why": asks_why(turn, answers),
-        "needs_declaration": declaration if declaration is None else declaration or asked_to_declare,
+        "needs_declaration": declaration,
         "keeping_needs_declaration": keeping_needs_declaration(turn),
         "rubrics_disputed": is_dispute_about_rubrics(turn, columns),
         "objection": turn.objection,
         "columns": columns,
         "marks": marks(spec, spec.form, answers.highlights, columns),
-        "proposals": proposals(full_form, columns) if turn.phase is Phase.DISCUSS else [],
+        "proposals": shown_proposals,
         "agreed_fields": agreed_fields,
         "agreement_confirmed": "agreed" in request.POST,
-        "comparison": compare(full_form, columns) if len(columns) > 1 else None,
-        "changes": None if first_look_due else _changes(case, spec),
+        "comparison": comparison,
+        "changes": changes,
         "why": translate(assignment.reason) % {"version": case.version},
         "blind": blind,
         "first_look_due": first_look_due,
         "first_page": blind and turn.draft is None and (first_look_due or not requires_first_look(case)),
         "folded": blind and not spec.policy.reveal_first_look,
-        "view": "changes" if turn.first_look is not None else "shown",
+        "view": view,
         "local": local_draft_key(turn),
         "stage": turn.role.stage,
         "stale": stale,

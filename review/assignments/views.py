@@ -45,17 +45,25 @@ def workbench(request: HttpRequest) -> HttpResponse:
     work, pace = case_queue.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
     is_new = not visibility.reviews_by(me).exists()
-    first = None
+    current = first_benchmark = languages = None
+    if held:
+        current = held[0]
     if is_new and work:
         first = case_queue.likely_next_case(me)
+        if first and first.benchmark in practice.names():
+            first_benchmark = first.benchmark
+    if is_new and not me.languages and not me.has_usable_password():
+        # The others were asked with their first password.
+        languages = OwnLanguagesForm()
+    cases_waiting = sum(each.cases for each in work)
     reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
         request,
         "review/assignments/home.html",
         {
-            "current": held[0] if held else None,
+            "current": current,
             "other_assignments": held[1:],
-            "waiting": min(sum(each.cases for each in work), case_queue.COUNT_LIMIT),
+            "waiting": min(cases_waiting, case_queue.COUNT_LIMIT),
             "senior_needed": not work and case_queue.needs_senior(me),
             "work": [(each, _minutes(each, pace)) for each in work],
             "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
@@ -63,9 +71,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "lease_minutes": lease() // timedelta(minutes=1),
             "reviews_this_week": reviews_this_week,
             "is_new_reviewer": is_new,
-            # The others were asked with their first password.
-            "languages": None if me.languages or not is_new or me.has_usable_password() else OwnLanguagesForm(),
-            "first_benchmark": first.benchmark if first and first.benchmark in practice.names() else "",
+            "languages": languages,
+            "first_benchmark": first_benchmark,
             "recent_work": reliability.my_week(me, week_ago),
         },
     )

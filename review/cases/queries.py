@@ -1,6 +1,6 @@
 """Queries on cases: lists for admins, the history of a case, and its settled outcome."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,21 +40,23 @@ def funnel(benchmark: str = "") -> Funnel:
 
     Copies are not counted, and cases not sampled for review are counted separately.
     """
-    rows = Case.objects.filter(kind=Case.Kind.WORK, **({"benchmark": benchmark} if benchmark else {}))
+    rows = Case.objects.filter(kind=Case.Kind.WORK)
+    if benchmark:
+        rows = rows.filter(benchmark=benchmark)
     groups = rows.values("state", unreviewed=Q(ground=Ground.UNREVIEWED)).annotate(
         n=Count("id"), oldest=Min("opened_at")
     )
-    counted = list(groups.order_by())
-    by_state = {row["state"]: row for row in counted if not row["unreviewed"]}
-    return Funnel(
-        unreviewed=sum(row["n"] for row in counted if row["unreviewed"]),
-        counts={state.value: by_state[state]["n"] if state in by_state else 0 for state in State},
-        oldest={
-            state: row["oldest"]
-            for state, row in by_state.items()
-            if not State(state).final and row["oldest"] is not None
-        },
-    )
+    unreviewed = 0
+    counts = {state.value: 0 for state in State}
+    oldest = {}
+    for row in groups.order_by():
+        if row["unreviewed"]:
+            unreviewed += row["n"]
+            continue
+        counts[row["state"]] = row["n"]
+        if not State(row["state"]).final and row["oldest"] is not None:
+            oldest[row["state"]] = row["oldest"]
+    return Funnel(unreviewed=unreviewed, counts=counts, oldest=oldest)
 
 
 def idle(cases: QuerySet[Case]) -> QuerySet[Case]:
@@ -178,25 +180,35 @@ def settled_case(case: Case) -> SettledCase:
     spec, by_role = case.frozen, {role: answers_from_json(review.answers) for role, review in last.items()}
     adjudicators = [answers for role, answers in by_role.items() if role in ADJUDICATORS]
     first_two = [answers for role, answers in by_role.items() if role not in ADJUDICATORS]
-    approved, rejected = case.state == State.APPROVED, case.state == State.REJECTED
-    # Without a confirmation the secondary never saw the primary's answers, so both decide.
-    deciding = adjudicators or (first_two[-1:] if spec.policy.secondary_confirms else first_two)
-    rejections = [answers for answers in adjudicators or first_two if answers.verdict == Verdict.REJECT]
-    reasons = dict.fromkeys(
-        reason for answers in by_role.values() for reason in consolidation.rejection_reasons(spec.form, answers)
-    )
-    return SettledCase(
+    settled = SettledCase(
         state=State(case.state),
         ground=case.ground,
-        rubrics=consolidation.settled_rubrics(spec.form, deciding, list(by_role.values())) if approved else (),
-        citations=consolidation.merged_citations([each for each in by_role.values() if each.verdict == Verdict.APPROVE])
-        if approved
-        else (),
-        reasons=tuple(reasons) if rejected else (),
-        reducible=rejected
-        and (any(r.inadequate for r in last.values()) or consolidation.is_reducible(spec.form, rejections)),
+        rubrics=(),
+        citations=(),
+        reasons=(),
+        reducible=False,
         answers={f"{review.role}/{review.phase}": review.answers for review in reviews},
     )
+    if case.state == State.APPROVED:
+        # Without a confirmation the secondary never saw the primary's answers, so both decide.
+        deciding = adjudicators or first_two
+        if not adjudicators and spec.policy.secondary_confirms:
+            deciding = first_two[-1:]
+        approvals = [answers for answers in by_role.values() if answers.verdict == Verdict.APPROVE]
+        return replace(
+            settled,
+            rubrics=consolidation.settled_rubrics(spec.form, deciding, list(by_role.values())),
+            citations=consolidation.merged_citations(approvals),
+        )
+    if case.state == State.REJECTED:
+        reasons: dict[str, None] = {}
+        for answers in by_role.values():
+            reasons |= dict.fromkeys(consolidation.rejection_reasons(spec.form, answers))
+        rejections = [answers for answers in adjudicators or first_two if answers.verdict == Verdict.REJECT]
+        has_inadequate = any(review.inadequate for review in last.values())
+        is_reducible = has_inadequate or consolidation.is_reducible(spec.form, rejections)
+        return replace(settled, reasons=tuple(reasons), reducible=is_reducible)
+    return settled
 
 
 def rejection_labels(cases: QuerySet[Any]) -> dict[int, str]:

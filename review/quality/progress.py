@@ -88,14 +88,12 @@ def progress(benchmark: str = "") -> ReviewProgress:
     for specialty, state, n in open_counts:
         backlog[specialty][State(state)] = n
     shown = [today - timedelta(days=back) for back in reversed(range(DAYS))]
+    waiting = sum(sum(stages.values()) for stages in backlog.values())
+    closed_on_active_days = {day: closed[day] for day in reviewed if day < today}
     return ReviewProgress(
         days=tuple(Day(day, reviewed[day], closed[day]) for day in shown),
-        backlog={specialty: backlog[specialty] for specialty in sorted(backlog)},
-        projection=project(
-            sum(sum(stages.values()) for stages in backlog.values()),
-            {day: closed[day] for day in reviewed if day < today},
-            today,
-        ),
+        backlog=dict(sorted(backlog.items())),
+        projection=project(waiting, closed_on_active_days, today),
     )
 
 

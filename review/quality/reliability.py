@@ -7,7 +7,7 @@ copies. Nothing here ranks physicians.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -350,27 +350,38 @@ def figures(physician: User) -> PhysicianFigures:
         weeks[day - timedelta(days=day.weekday())].append(row)
     durations = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
     scores = [score for score in queries.scores(physician) if score.at < monday]
-    repeated = [
-        queries.match_answers(answers_from_json(first), answers_from_json(again))
-        for first, again in _repeats(physician, monday)
-    ]
+    repeats = same_verdicts = same_answers = repeated_answers = 0
+    for first, again in _repeats(physician, monday):
+        same, asked, missed = queries.match_answers(answers_from_json(first), answers_from_json(again))
+        repeats += 1
+        same_verdicts += "verdict" not in missed
+        same_answers += same
+        repeated_answers += asked
+    matched = sum(score.matched for score in scores)
+    asked_in_training = sum(score.asked for score in scores)
     return PhysicianFigures(
         stages=stages,
-        minutes=median(durations) if durations else None,
+        minutes=_median(durations),
         measured=len(durations),
         first_pass=_first_pass(rows),
-        calibration=Share(sum(score.matched for score in scores), sum(score.asked for score in scores)),
+        calibration=Share(matched, asked_in_training),
         calibrated=len(scores),
-        repeat_verdicts=Share(sum("verdict" not in missed for _, _, missed in repeated), len(repeated)),
-        repeat_answers=Share(sum(same for same, _, _ in repeated), sum(asked for _, asked, _ in repeated)),
+        repeat_verdicts=Share(same_verdicts, repeats),
+        repeat_answers=Share(same_answers, repeated_answers),
         dots=_dots(physician, minutes),
         weeks=tuple(_week(monday, weeks[monday], minutes) for monday in sorted(weeks)),
     )
 
 
+def _median(minutes: Sequence[float]) -> float | None:
+    if minutes:
+        return median(minutes)
+    return None
+
+
 def _week(monday: date, rows: list[Any], minutes: Mapping[int, float]) -> Week:
     durations = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
-    return Week(monday, len(rows), median(durations) if durations else None, _first_pass(rows))
+    return Week(monday, len(rows), _median(durations), _first_pass(rows))
 
 
 def _first_pass(rows: Iterable[Any]) -> Share:

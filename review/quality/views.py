@@ -87,15 +87,15 @@ def me(request: HttpRequest) -> HttpResponse:
 def _figures(request: HttpRequest, shown: User) -> HttpResponse:
     figures = reliability.figures(shown)
     own = shown.pk == signed_in_account(request).pk
-    context = {
-        "shown": shown,
-        "own": own,
-        "figures": figures,
-        "care": None if own else next((one for one in care.careless_physicians() if one.physician == shown.pk), None),
-        "set_aside": not own and retraction.is_set_aside(shown.pk),
-        "scatter": scatter.scatter(figures.dots) if figures.dots else None,
-        "drift": lines.drift(figures.weeks) if len(figures.weeks) > 1 else None,
-    }
+    context: dict[str, object] = {"shown": shown, "own": own, "figures": figures}
+    if not own:
+        signs_of_carelessness = {found.physician: found for found in care.careless_physicians()}
+        context["care"] = signs_of_carelessness.get(shown.pk)
+        context["set_aside"] = retraction.is_set_aside(shown.pk)
+    if figures.dots:
+        context["scatter"] = scatter.scatter(figures.dots)
+    if len(figures.weeks) > 1:
+        context["drift"] = lines.drift(figures.weeks)
     return render(request, "review/quality/reviewer.html", context)
 
 
