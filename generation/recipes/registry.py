@@ -208,8 +208,8 @@ def role_name(benchmark: str, name: str) -> str:
     label = name
     for role in recipe(benchmark).roles:
         if role.name == name:
-            label = gettext(role.label)
-    return re.split("[:：]", label)[0]
+            label = role.label
+    return re.split("[:：]", gettext(label))[0]
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:

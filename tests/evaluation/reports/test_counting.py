@@ -32,6 +32,7 @@ from evaluation.reports.queries import Report
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import rate_interval
+from generation.errors import InvalidSettings
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Rubric, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry as recipes
@@ -481,10 +482,12 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
     assert [report.is_planned(rate) for rate in report.rates] == [False, True]
     for invalid in (
         {"metric": "odd"}, {"comparisons": ["one:four"]}, {"comparisons": ["one:one"]}, {"outcomes": ["refused=odd"]},
-        {"outcomes": ["odd=met"]}, {"minimum": 5}, {"primary_dataset": "report"},
+        {"outcomes": ["odd=met"]}, {"primary_dataset": "report"},
     ):  # fmt: skip
         with pytest.raises(errors.InvalidPlan):
             services.launch_run(RunSettings(release=release, endpoints=models, judge=judge, **invalid))
+    with pytest.raises(InvalidSettings, match="minimum: Input should be greater than or equal to 10"):
+        RunSettings(release=release, endpoints=models, judge=judge, minimum=5)
 
 
 def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin_client: Client) -> None:
