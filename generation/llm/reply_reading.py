@@ -89,7 +89,6 @@ def read_completion(
             return OtherService(f"It speaks {protocol}.", http_status=status, reply=billed_reply)
         if billed_reply is None:
             raise
-            raise
         return BrokenReply(f"This completion cannot be read: {failure}.", http_status=status, reply=unread)
     choice = body["choices"][0]
     if error := _error_in(choice) or _error_in(body):

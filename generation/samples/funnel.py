@@ -450,9 +450,10 @@ def _count_versions(batches: list[int], groups: _Groups) -> None:
                 tally.approved += n
             elif latest:
                 stage, kind = _way_out(number, status, *end)
-                if kind != "rejected":
-                    why = ""
-                tally.lost[stage][kind, why] += n
+                lost_because = ""
+                if kind == "rejected":
+                    lost_because = why
+                tally.lost[stage][kind, lost_because] += n
 
 
 def _way_out(

@@ -80,6 +80,8 @@ def test_every_stage_adds_up_and_says_why_samples_were_lost(batch: Batch) -> Non
     assert first.reasons == {
         "Medical experts genuinely disagree": 1, "Missing context": 1, "a rubric was judged inadequate": 1,
     }  # fmt: skip
+    [dialogues] = report.by_task
+    assert (dialogues.stages, dialogues.versions) == (report.whole.stages, report.whole.versions)
 
 
 def test_a_release_and_its_card_account_for_every_drawn_record(
