@@ -43,8 +43,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     check_independence(settings, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
-        planned = any(trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items())
-        if not planned:
+        targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
+        if not any(targets):
             raise errors.WrongPlan(", ".join(plan.targets))
     first_record = {kind: pk for pk, kind in reversed(records)}
     question_counts: Counter[tuple[str, str]] = Counter()

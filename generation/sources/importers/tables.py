@@ -150,7 +150,7 @@ def open_parquet(path: Path) -> "Iterator[ParquetFile]":
         file = ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
         names = file.schema_arrow.names
     with file:
-        for name, count in Counter(names).items():
+        for name, count in Counter(filter(None, names)).items():  # an index may have none
             if count > 1:
                 raise WrongFormat(f"It has two columns '{name}'.")
         yield file

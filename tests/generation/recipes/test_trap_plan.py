@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from generation import errors
 from generation.batches import launch, queries, services
+from generation.batches.estimate import estimate_batch
 from generation.batches.launch import BatchSettings
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, Source
@@ -183,6 +184,22 @@ def test_a_plan_that_does_not_fit_launches_no_batch(source: Source, models: str)
             launch_planned(source, models, plan)
     assert not Batch.objects.exists()
     assert not Draft.objects.exists()
+
+
+def test_an_estimate_refuses_a_plan_that_is_wrong_for_one_of_several_tasks(
+    source: Source, tmp_path: Path, models: str
+) -> None:
+    reports = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
+    reports.records.update(source=source)
+    settings = BatchSettings(
+        benchmark="mhb",
+        source=source,
+        roles={"generator": endpoint(models)},
+        plan=read_plan({"dialogue": {"A1": 1}, "report": {"Z1": 1}}),
+        checks=(),
+    )
+    with pytest.raises(errors.WrongPlan, match="'Z1' is not a trap"):
+        estimate_batch(settings)
 
 
 def test_the_preferred_traps_are_in_the_generators_prompt(source: Source, models: str) -> None:

@@ -298,6 +298,13 @@ def test_parquet_with_two_columns_of_a_name_is_refused(read) -> None:
         read(buffer.getvalue())
 
 
+def test_parquet_with_two_columns_without_a_name_is_read(read) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table([["0"], ["0"], ["1"], ["A case."]], names=["", "", "id", "text"]), buffer)
+    [row] = read(buffer.getvalue())
+    assert (row.external_id, row.content["text"]) == ("1", "A case.")
+
+
 def test_a_number_as_the_answer_is_refused_as_it_may_count_from_0_or_be_a_text(read) -> None:
     record = {"question": "How many?", "options": ["1", "2", "3"]}
     number, text = read(jsonl(record | {"answer": 1}, record | {"answer": "1"}))
