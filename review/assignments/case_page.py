@@ -219,6 +219,7 @@ def render_correction(
         "reason": reason,
         "reason_error": reason_error,
         "sheet": fill_form(spec.form, answers, refused_for, wording_offers(columns), committed, blocks=spec.blocks),
+        "agreed_fields": (),
         "marks": marks(spec, spec.form, answers.highlights, columns),
         "view": "changes",
         "stage": turn.role.stage,

@@ -65,18 +65,18 @@ def correct(
         raise errors.EmptyText
     if len(reason) > limits.REMARK:
         raise errors.TooLong
-    turn = turn_of(physician, visibility.own_review(physician, review_id).assignment_id)
-    check_limits(turn.case.frozen, answers)
-    if turn.assignment.token is not None:
-        signatures.check_password(physician, turn.assignment, turn.assignment.token, password)
-    return _correct(turn, review_id, answers, reason, code)
+    loaded = turn_of(physician, visibility.own_review(physician, review_id).assignment_id)
+    check_limits(loaded.case.frozen, answers)
+    if loaded.assignment.token is not None:
+        signatures.check_password(physician, loaded.assignment, loaded.assignment.token, password)
+    return _correct(loaded, review_id, answers, reason, code)
 
 
 @recording_events()
-def _correct(turn: ReviewTurn, review_id: int, answers: Answers, reason: str, code: str) -> Review:
-    physician = turn.physician
+def _correct(loaded: ReviewTurn, review_id: int, answers: Answers, reason: str, code: str) -> Review:
+    physician = loaded.physician
     # Lock the case before its assignments, as everywhere: see services._submit.
-    case = Case.objects.select_for_update(no_key=True).get(pk=turn.case.pk)
+    case = Case.objects.select_for_update(no_key=True).get(pk=loaded.case.pk)
     progress = load_progress(case)
     review = next((counted for counted in progress.reviews if counted.pk == review_id), None)
     if review is None:
@@ -84,6 +84,11 @@ def _correct(turn: ReviewTurn, review_id: int, answers: Answers, reason: str, co
     review.case = case
     if not is_correctable(review, progress):
         raise errors.NotCorrectable
+    # The phase may have changed since it was loaded, without the lock.
+    assignment = progress.assignments[review.role]
+    assignment.case = case
+    turn = ReviewTurn(physician, assignment)
+    turn.counted, turn.first_look = progress.reviews, loaded.first_look
     accepted = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
     retract_reviews([review], physician, reason, corrected=True)

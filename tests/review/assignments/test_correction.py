@@ -10,12 +10,13 @@ from django.urls import reverse
 
 from review import errors
 from review.access import visibility
-from review.assignments import correction
+from review.answers import signatures
+from review.assignments import correction, retraction
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, Retraction, Review, User
 from review.rules.questions import Answer, Answers
-from review.rules.state_machine import Policy, Role, State
+from review.rules.state_machine import Phase, Policy, Role, State, position
 from review.turns.turn import readable_reviews
 from tests.api.conftest import Client
 from tests.conftest import RunConcurrently
@@ -153,6 +154,23 @@ def test_a_second_vote_is_replaced_unless_the_other_reads_it(
     assert case.state == State.REJECTED
 
 
+def test_a_vote_is_replaced_in_the_phase_in_which_its_role_is_by_now(
+    monkeypatch: pytest.MonkeyPatch, ana: User, bo: User, chen: User, dina: User, adela: User
+) -> None:
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
+    role = review_of(dina).role
+
+    def reopen_meanwhile(*_: object) -> None:
+        retraction.reopen_role(case.pk, Role(role), actor=adela, reason="Away.")
+
+    monkeypatch.setattr(signatures, "check_password", reopen_meanwhile)
+    corrected = correct(chen, rejection())
+    assert corrected.phase == corrected.assignment.phase == Phase.COMMIT
+    position(case.frozen.policy, visibility.opinions(case))  # which raises OutOfTurn
+
+
 def test_no_review_of_a_case_that_has_ended_is_replaced(ana: User, bo: User, adela: User) -> None:
     withdrawn = case_in_secondary(ana)
     cases_services.withdraw(withdrawn.pk, actor=adela, reason="Retracted.")
@@ -196,7 +214,10 @@ def test_a_review_is_corrected_on_its_page(browse: Browse, ana: User, bo: User) 
     review = review_of(ana)
     page, address = browse(ana), reverse("review:correct", args=[review.pk])
     assert address in page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
-    assert "Too soon." in page.get(address).content.decode()
+    shown = page.get(address).content.decode()
+    assert "Too soon." in shown
+    for name in ("verdict", "reason", "rubric.R1", "rubric.R1.wording", "rubric.R1.note", "rubric.R2"):
+        assert f'name="{name}"' in shown
     assert browse(bo).get(address).status_code == 404
 
     sent = posted_fields(rejection("Wrong dose."))
