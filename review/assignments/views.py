@@ -272,7 +272,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
     keep = "keep" in request.POST
     signature = {name: request.POST.get(name, "") for name in ("password", "code")}
     try:
-        if "agreed" not in request.POST and not keep and (faults := turn.unconfirmed(answers)):
+        if "agreed" not in request.POST and (faults := turn.unconfirmed(answers)):
             raise errors.Incomplete(faults)
         with signatures.count_refused_signatures(request, turn.physician, turn.assignment, token):
             if signed := whole_number(request.POST.get("sign", "")):

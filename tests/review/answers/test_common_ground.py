@@ -70,6 +70,7 @@ def test_filled_in_answers_must_be_confirmed_once_even_without_a_script(
     refused = post(client, "submit", assignment, approval())
     assert refused.status_code == 422
     assert 'href="#agreed"' in text_of(refused)
+    assert post(client, "submit", assignment, approval(), keep="1").status_code == 422, "there is nothing to keep"
     assert not Review.objects.filter(physician=chen).exists()
     again = post(client, "submit", assignment, approval(verdict=""), agreed="1")
     assert again.status_code == 422
