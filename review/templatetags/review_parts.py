@@ -6,6 +6,7 @@ from typing import Any
 from django import template
 from django.template import Context
 from django.template.loader import get_template
+from django.urls import get_script_prefix
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
@@ -18,10 +19,10 @@ def part(name: str, **values: Any) -> SafeString:
 
     The values are the cache key, so they must be plain: numbers, texts, frozen dataclasses of them.
     """
-    return _render_cached(name, get_language(), tuple(values.items()))
+    return _render_cached(name, get_language(), get_script_prefix(), tuple(values.items()))
 
 
 @lru_cache(maxsize=2_000)  # 1 to 2 KB each
-def _render_cached(name: str, _language: str | None, values: tuple[tuple[str, Any], ...]) -> SafeString:
+def _render_cached(name: str, _language: str | None, _prefix: str, values: tuple[tuple[str, Any], ...]) -> SafeString:
     html: SafeString = get_template(name).template.render(Context(dict(values)))  # type: ignore[attr-defined]
     return html
