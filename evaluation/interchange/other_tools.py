@@ -56,7 +56,7 @@ def answer_rows(where: str, value: Any) -> Iterator[Found]:
             yield place, f"{name}: not of the form that it exports ({type(error).__name__})"
         else:
             about = {"sample": answer.sample, "model": answer.model, "response": answer.response}
-            yield from verdict_rows(f"{place}, sample {answer.sample:.100}", about, answer.verdicts)
+            yield from verdict_rows(f"{place}, sample {answer.sample!s:.100}", about, answer.verdicts)
 
 
 # ---------------------------------------------------------------------------------------- promptfoo
@@ -78,7 +78,7 @@ def _promptfoo(result: Fields) -> _Answer:
     if not sample:
         raise Missing("'metadata.sample_id' of the test case is missing, as only our export has it")
     if result.get("error") and not result.get("gradingResult"):
-        raise Missing(f"sample {sample:.100} failed there: {result['error']!s:.200}")
+        raise Missing(f"sample {sample!s:.100} failed there: {result['error']!s:.200}")
     components = (result.get("gradingResult") or {}).get("componentResults") or []
     response = (result.get("response") or {}).get("output") or ""
     if isinstance(provider, str):

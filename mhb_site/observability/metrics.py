@@ -162,13 +162,13 @@ def _processes() -> Iterator[Metric]:
 
 def _turns() -> Iterator[Metric]:
     live = Lane.objects.filter(until__gt=timezone.now()).values("job")
-    waits = []
-    now = timezone.now()
+    since = []
     for kind in kinds.all_kinds():
-        for job in kind.waiting().exclude(pk__in=live):
-            waits.append((now - job.waits_since).total_seconds())
-    yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(waits))])
-    yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), max(waits, default=0.0))])
+        since += [job.waits_since for job in kind.waiting().exclude(pk__in=live)]
+    now = timezone.now()
+    longest = (now - min(since, default=now)).total_seconds()
+    yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(since))])
+    yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), longest)])
     paused = int(site_pause.paused_since() is not None)
     yield _family("mhb_site_paused", "Whether a restored site waits to be resumed.", [], [((), paused)])
 

@@ -101,6 +101,17 @@ def test_promptfoos_assertions_are_verdicts_whichever_way_they_are_turned(tmp_pa
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("sample", [5, [SAMPLE], {"key": SAMPLE}])
+def test_a_sample_that_is_no_text_costs_only_its_answer(tmp_path: Path, sample: Any) -> None:
+    wrong = promptfoo_result(testCase={"metadata": {"sample_id": sample}})
+    failed = {**wrong, "gradingResult": None, "error": "429"}
+    of_wrong, of_failed, kept = told(read(tmp_path, [wrong, failed, promptfoo_result()], lines=True))[1:4]
+    assert of_wrong == "sample: missing or not text"
+    assert "failed there: 429" in of_failed
+    assert kept[0] == MADE_UP
+
+
+@pytest.mark.plain
 def test_simple_evals_grades_of_rubric_items_are_read(tmp_path: Path) -> None:
     item = {"criterion": MADE_UP, "points": 5, "tags": [], "criteria_met": True, "explanation": "It says so."}
     example = {
