@@ -41,14 +41,16 @@ def playground(request: HttpRequest) -> HttpResponse:
     if request.POST.get("shown") != _subject(asked):
         form.add_error(None, _("You changed what to try. Look at its prompt, then send it."))
         return _page(request, form, **_shown_prompt(form, asked, endpoints))
+    turns = tuple(request.POST.getlist("turn"))
+    with refusals_on(form, ShownError):
+        # What nobody edited goes to each model in the format in which it is asked.
+        if services.is_edited(asked, turns, [endpoint.model for endpoint in endpoints]):
+            asked = asked.model_copy(update={"turns": turns})
     if not (endpoints or form.errors):
         form.add_error("endpoints", _("Choose at least one endpoint."))
     if not form.errors:
-        key, turns = _key(request.POST.get("key", "")), tuple(request.POST.getlist("turn"))
+        key = _key(request.POST.get("key", ""))
         with refusals_on(form, ShownError):
-            # What nobody edited goes to each model in the format in which it is asked.
-            if services.is_edited(asked, turns, [endpoint.model for endpoint in endpoints]):
-                asked = asked.model_copy(update={"turns": turns})
             prepared = services.prepare(asked, next(iter(endpoints)).model)
             services.without_empty_turns(prepared.request)
             account = signed_in_account(request)

@@ -228,6 +228,17 @@ def test_what_cannot_be_sent_is_said_and_keeps_what_was_typed(
     assert not Call.objects.exists()
 
 
+@pytest.mark.parametrize("refused", [{"endpoints": []}, {"temperature": "3"}])
+def test_an_edited_prompt_that_is_not_sent_can_be_edited_further(
+    client: Client, adela: User, refused: dict[str, Any]
+) -> None:
+    client.force_login(adela)
+    endpoint("http://localhost:9/v1", "a")
+    answer = replies_page(client, {**OWN, "endpoints": ["a"]}, turn=["", "Say goodbye."], **refused)
+    assert answer.status_code == 422
+    assert [text for _role, text, _images in answer.context["turns"]] == ["", "Say goodbye."]
+
+
 @pytest.mark.parametrize(
     ("what", "text", "sent"),
     [
