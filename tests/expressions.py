@@ -35,6 +35,9 @@ FILLERS = (
 # what holds them in its module.
 BY_HAND: dict[str, tuple[str, ...] | str] = {
     "generation/trials/findings.py:of_refusal": "_OF_REFUSAL.values()",
+    "mhb_site/benchmarks/medhallu/simulate_generation.py:_pattern": (
+        r"Halving (\w+) doses is (plainly|rarely) wrong\.$",
+    ),
     "review/forms/editor.py:_posted_rows": (r"q\.([0-9]{1,3})\.key",),
     "review/answers/posted_answers.py:_row_numbers": (r"rubric\.([1-9][0-9]{0,3})\.\w+",),
     "review/templatetags/reading.py:finds": ("(fever|dose|mg)",),

@@ -54,8 +54,8 @@ target, judge = [
     for name in ("sim-average", "sim-judge")
 ]
 Draft.objects.update(status="dropped")  # not needed here
-settings = RunSettings(release=release, endpoints=[target], judge=judge, fresh=True)
-runs = [pause(launch_run(settings).pk).pk for _ in range({RUNS})]
+wanted = RunSettings(release=release, endpoints=[target], judge=judge, fresh=True)
+runs = [pause(launch_run(wanted).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
 name = settings.SESSION_COOKIE_NAME
