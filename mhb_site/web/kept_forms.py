@@ -36,7 +36,7 @@ DAYS = 30
 # a kept form.
 WORK = {
     *("review:draft", "review:reveal", "review:submit", "review:decline", "review:problem", "review:release"),
-    *("review:retract", "review:remark", "review:rewording-object"),
+    *("review:retract", "review:correct", "review:remark", "review:rewording-object"),
     *("generation:sample-report", "generation:review-report"),
 }
 # Forms of the page of a case: their answers open there again, as a draft.

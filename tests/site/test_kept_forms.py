@@ -12,9 +12,9 @@ from django.urls import resolve, reverse
 from django.urls.converters import get_converters
 
 from mhb_site.web import kept_forms
-from review.models import Draft, Remark, User
+from review.models import Draft, Remark, Review, User
 from review.rules.case_spec import answers_from_json
-from tests.review.factories import FULL_FORM, claim, open_case
+from tests.review.factories import FULL_FORM, case_in_secondary, claim, open_case
 from tests.site.routes import routes
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +66,18 @@ def test_a_text_posted_after_the_session_ended_is_there_after_signing_in(
     browser_of_ana.post(remarks, {"text": TEXT}, headers=ORIGIN)  # what the page sends
     assert Remark.objects.get().text == TEXT
     assert "kept_form" not in browser_of_ana.session
+
+
+def test_a_correction_posted_after_the_session_ended_is_kept(browser_of_ana: Client, ana: User) -> None:
+    case_in_secondary(ana)
+    address = reverse("review:correct", args=[Review.objects.get().pk])
+    end_session(browser_of_ana)
+    browser_of_ana.handler.enforce_csrf_checks = False
+    browser_of_ana.post(address, {"correction": TEXT}, headers=ORIGIN)
+    sign_in(browser_of_ana, ana)
+    page = browser_of_ana.get(reverse("kept-form")).content.decode()
+    assert TEXT in page
+    assert f'action="{address}"' in page
 
 
 def test_a_former_member_keeps_no_forms_without_end(
