@@ -48,8 +48,6 @@ def as_markdown(report: Report) -> str:
         at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", text_tables.markdown_cell(each.left_out_because)
         if reason:
             reason = f" ({reason})"
-        else:
-            reason = ""
         effect = "its numbers are incomplete"
         if each.role == JUDGE:
             effect = "the other judges decide without it"
