@@ -736,7 +736,8 @@ def test_concurrent_actions_are_as_if_in_some_order(run_concurrently: RunConcurr
     chance = random.Random(seed)
     clock.now = MORNING
     _create_accounts()
-    site, expected = RealSite(), ExpectedState({name: Person() for name in NAMES}, now=MORNING, lease=lease())
+    people = {name: Person() for name in NAMES}
+    site, expected = RealSite(), ExpectedState(people, now=MORNING, lease=lease(), concurrent=True)
     for number in range(1, ROUNDS + 1):
         if len([case for case in expected.cases.values() if not case.position.state.final]) < 2:
             opening = site.open_case(number, 1, chance.choice([Policy(), Policy(reveal_first_look=True)]))
