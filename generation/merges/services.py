@@ -10,7 +10,6 @@ dropped, and samples made from it are withdrawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import shorten
 from typing import Any
 
 from django.db.models import Q
@@ -183,7 +182,7 @@ def _end_descendants(
 ) -> str:
     """End all descendants of a draft (see `_lock_descendants`).
 
-    Returns the keys of the samples withdrawn, as many as the column holds.
+    Returns the keys of the samples withdrawn.
     """
     withdrawn = [sample.key for sample in samples if _withdraw_sample(sample, actor, reason)]
     unfinished = Draft.objects.filter(
@@ -193,7 +192,7 @@ def _end_descendants(
     unfinished.update(
         status=Status.DROPPED, token=None, lease_until=None, error=MERGED, detail=f"Merged into draft {onward.pk}."
     )
-    return shorten(", ".join(withdrawn), 120, placeholder=" …")
+    return ", ".join(withdrawn)
 
 
 def _withdraw_sample(sample: Sample, actor: User | None, reason: str) -> bool:

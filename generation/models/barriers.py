@@ -38,7 +38,7 @@ class MergeEvent(models.Model):
 
     `draft`: the draft that arrived at the barrier. `into`: the draft that continues for it from
     then on. `actor`: null if the barrier step decided; `distance` then says how far apart the two
-    were. `withdrawn`: the key of the sample that was withdrawn because of this event, "" for none.
+    were. `withdrawn`: the keys of the samples that this event withdrew, "" for none.
     """
 
     class Kind(models.TextChoices):
@@ -51,7 +51,7 @@ class MergeEvent(models.Model):
     actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     distance = models.FloatField(null=True, blank=True)
     reason = models.TextField()
-    withdrawn = models.CharField(max_length=120, blank=True)
+    withdrawn = models.TextField(blank=True)
     at = models.DateTimeField()
 
     class Meta:

@@ -321,13 +321,6 @@ class NewSample:
     bound: str = ""
 
 
-def short_title(text: str, most: int = 100) -> str:
-    """A text as a sample's title: its first words, at most so many characters."""
-    if len(text) <= most:
-        return text
-    return f"{text[:most].rpartition(' ')[0] or text[:most]} …"
-
-
 @dataclass(frozen=True, slots=True)
 class ModelRole:
     """A role to which a launch binds an endpoint.

@@ -14,9 +14,11 @@ from generation.samples import merge_trail
 from review.audit.trail import record_person, recording_events
 from review.cases import services as cases_services
 from review.models import PersonEvent, User
+from review.rules import limits
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
+from review.rules.text import one_line
 
 
 def save_term(term: TaxonomyTerm, *, actor: User) -> None:
@@ -91,7 +93,7 @@ def make_versions(
                 number=row.version,
                 draft=row,
                 case=case,
-                title=new.title[:300],
+                title=one_line(new.title, limits.TITLE),
                 content=dict(new.content),
                 status=status,
                 simulated=simulated,

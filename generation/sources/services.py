@@ -27,6 +27,8 @@ from generation.sources.own_tables import OwnTable
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.models import User
+from review.rules import limits
+from review.rules.text import one_line
 
 Status = Work.Status
 
@@ -334,7 +336,7 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
                 external_id=external_id,
                 revision=revision,
                 latest=revision == len(known[external_id]),
-                title=row.title[:300],
+                title=one_line(row.title, limits.TITLE),
                 language=row.language,
                 language_confidence=row.language_confidence,
                 content=row.content,

@@ -1,21 +1,96 @@
 """Calls to providers of identities, bounded: one that hangs must not hold the site's threads."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection
+from urllib3.connectionpool import HTTPConnectionPool
 
 from review.errors import ProviderAway
 
 FRESH = 300.0  # seconds in which a discovery document is not asked for again
 SECONDS = (2.0, 2.0)  # to connect, and of silence while a provider answers
+ANSWER_SECONDS = 10.0  # from a connection to the end of its answer, however slowly that drips
+MAX_ANSWER = 2**20  # bytes, unpacked
+REDIRECTS = 2
 WAIT = 1.0  # seconds for the call that is under way to end
 REST = 5.0  # seconds in which a provider that did not answer is not asked
 DISCOVERY = "/.well-known/openid-configuration"
+
+
+def read_metadata(url: str, *_args: object, **_options: object) -> bytes:
+    """What a provider of SAML says of itself; in the place of python3-saml's own, unbounded reader.
+
+    Raises ProviderAway.
+    """
+    with ProviderSession() as session:
+        answer = session.get(url)
+    if not answer.ok:
+        raise ProviderAway
+    return answer.content
+
+
+@cache
+def _bounded(connection: type[HTTPConnection]) -> type[HTTPConnection]:
+    """The class of connections whose socket is shut after `ANSWER_SECONDS`."""
+
+    class BoundedConnection(connection):  # type: ignore[misc, valid-type]
+        _timer: threading.Timer | None = None
+
+        def connect(self) -> None:
+            super().connect()
+            self._timer = threading.Timer(ANSWER_SECONDS, _shut, [self.sock])
+            self._timer.daemon = True
+            self._timer.start()
+
+        def close(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+            super().close()
+
+    return BoundedConnection
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):  # closed already
+        # Not the method of a TLS socket, which takes its state from the thread that is reading.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class BoundedAdapter(HTTPAdapter):
+    """Reads answers of at most `MAX_ANSWER` bytes, within `ANSWER_SECONDS`.
+
+    Raises requests.ConnectionError.
+    """
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> HTTPConnectionPool:
+        pool = super().get_connection_with_tls_context(*args, **options)
+        pool.ConnectionCls = _bounded(pool.ConnectionCls)
+        return pool
+
+    def send(self, *args: Any, **options: Any) -> requests.Response:
+        over = time.monotonic() + ANSWER_SECONDS
+        answer = super().send(*args, **options)
+        content = b""
+        try:
+            for piece in answer.iter_content(2**16):
+                content += piece
+                if len(content) > MAX_ANSWER:
+                    raise requests.ConnectionError
+        finally:
+            answer.close()
+        if time.monotonic() > over:  # what was cut off may look complete
+            raise requests.ConnectionError
+        answer._content = content
+        return answer
 
 
 class ProviderSession(requests.Session):
@@ -29,6 +104,12 @@ class ProviderSession(requests.Session):
     _discovered: dict[str, tuple[float, requests.Response]] = {}  # of all sessions
     _away_until: dict[str, float] = {}  # host -> moment
     clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.max_redirects = REDIRECTS
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, BoundedAdapter())
 
     def request(self, method: str, url: str | bytes, *args: Any, **options: Any) -> requests.Response:
         address = str(url)

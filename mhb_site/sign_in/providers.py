@@ -40,8 +40,11 @@ class IdentityProvider(BaseModel):
             raise ValueError("needs 'client_id' and settings.server_url")
         if self.protocol == "openid_connect" and not str(self.settings["server_url"]).startswith(PROTECTED):
             raise ValueError("settings.server_url must be an address with https: what it answers is trusted")
-        if self.protocol == "saml" and not isinstance(self.settings.get("idp"), dict):
+        idp = self.settings.get("idp")
+        if self.protocol == "saml" and not isinstance(idp, dict):
             raise ValueError("needs settings.idp")
+        if isinstance(idp, dict) and not str(idp.get("metadata_url", PROTECTED[0])).startswith(PROTECTED):
+            raise ValueError("settings.idp.metadata_url must be an address with https: what it answers is trusted")
         advanced = self.settings.get("advanced")
         if isinstance(advanced, Mapping) and not advanced.get("strict", True):
             raise ValueError("settings.advanced.strict must stay on: without it, answers are not checked")

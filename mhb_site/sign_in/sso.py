@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
+import requests
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
@@ -20,19 +21,19 @@ from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
 from mhb_site.sign_in.limits import limit_beginnings
-from mhb_site.sign_in.provider_calls import ProviderSession
+from mhb_site.sign_in.provider_calls import ProviderSession, read_metadata
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
 from review.audit.trail import recording_events
-from review.errors import ProviderRefused
+from review.errors import ProviderAway, ProviderRefused
 from review.models import User
 from review.people.providers import Provided, admit
 from review.rules.text import is_storable
 
 log = logging.getLogger(__name__)
-# What allauth, parsers and the database raise for claims that are missing, of another type or too
-# long, and for what is no XML.
+# What allauth, parsers and the database raise for claims that are missing, of another type, too
+# long, too deep or beyond the calendar, and for what is no XML.
 MALFORMED = (
-    *(LookupError, TypeError, ValueError, AttributeError, SyntaxError, zlib.error),
+    *(LookupError, TypeError, ValueError, AttributeError, SyntaxError, ArithmeticError, RecursionError, zlib.error),
     *(ImproperlyConfigured, ValidationError, DataError),
 )
 SIGN_OUT = "saml_sls"
@@ -42,6 +43,10 @@ MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol 
 def provider_urls() -> list[URLPattern | URLResolver]:
     """The addresses of the protocols in use; none without a provider."""
     used = {provider.protocol for provider in settings.MHB_PROVIDERS}
+    if "saml" in used:
+        from onelogin.saml2.idp_metadata_parser import OneLogin_Saml2_IdPMetadataParser  # type: ignore[import-untyped]  # an extra
+
+        OneLogin_Saml2_IdPMetadataParser.get_metadata = staticmethod(read_metadata)
     patterns: list[URLPattern | URLResolver] = [path("", include(f"{MODULES[name]}.urls")) for name in sorted(used)]
     _guard(patterns)
     return patterns
@@ -60,12 +65,17 @@ def _guard(patterns: Iterable[URLPattern | URLResolver]) -> None:
 
 
 def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """The view of a provider's protocol; it answers 403 where claims are missing or malformed."""
+    """The view of a provider's protocol; it answers 403 where claims are missing or malformed.
+
+    Raises ProviderAway for a provider that answers with an error.
+    """
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             return view(request, *args, **kwargs)
+        except requests.RequestException:  # what allauth makes of a status that is an error
+            raise ProviderAway from None
         except MALFORMED as error:
             log.warning("malformed claims of a provider: %s", type(error).__name__)  # its text quotes them
             refusal: HttpResponseBase = _refusal(request, ProviderRefused())
@@ -145,7 +155,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         sociallogin.user = user
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, error: Any = None, **more: Any) -> None:
-        log.warning("sign-in through %s failed: %s %s", provider.app.provider_id, error, more.get("exception") or "")
+        reason = type(more.get("exception")).__name__  # its text quotes what the provider answered
+        log.warning("sign-in through %s failed: %s %s", provider.app.provider_id, error, reason)
         raise ImmediateHttpResponse(_refusal(request, ProviderRefused()))
 
     @staticmethod

@@ -12,10 +12,12 @@ from django.utils import timezone
 from review.audit.trail import record, record_person, recording_events
 from review.calibration.queries import items, suggested_answers, training_comes_first
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
+from review.rules import limits
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
 from review.rules.state_machine import FINAL, Phase, Role, State
+from review.rules.text import one_line
 
 REPEAT_AFTER = timedelta(days=7)  # until then the physician would remember the case
 
@@ -36,7 +38,7 @@ def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
     suggested_answers(case)
     item = CalibrationItem.objects.create(
         benchmark=case.benchmark,
-        title=case.title[:300],
+        title=case.title,
         spec=case.spec,
         expected=answers_to_json(expected),
         created_at=timezone.now(),
@@ -194,7 +196,7 @@ def _copy(physician: User, spec: dict[str, Any], *, kind: Case.Kind, lineage: st
         benchmark=spec["benchmark"],
         lineage=lineage,
         version=spec["version"],
-        title=spec["title"][:300],
+        title=one_line(spec["title"], limits.TITLE),
         language=spec["language"],
         specialty=spec.get("specialty", ""),
         spec={**spec, "policy": {**spec["policy"], **COPY_POLICY}},

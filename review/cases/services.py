@@ -20,9 +20,11 @@ from review.common import notifications
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Event, Occasion, Review, Rewording, User
+from review.rules import limits
 from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
+from review.rules.text import one_line
 
 Hold = Assignment.Hold
 TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
@@ -61,7 +63,7 @@ def open_cases(specs: Sequence[CaseSpec], *, actor: User | None = None, kind: Ca
             benchmark=spec.benchmark,
             lineage=spec.lineage,
             version=spec.version,
-            title=stored["title"][:300],
+            title=one_line(stored["title"], limits.TITLE),
             language=spec.language,
             specialty=spec.specialty,
             spec=stored,

@@ -20,6 +20,7 @@ REMARK = 2_000  # why a case is declined, taken from somebody, withdrawn or repo
 BECAUSE = 500  # why a model is left out of a run: each of its open rows says so
 NOTE = 500  # what changed in a version of a review form or a prompt set
 GUIDELINE = 40_000
+TITLE = 300  # of a case or sample, whose longer title ends in "…"
 NAME = 300  # of a field, or of a row that a request refers to
 PROMPT = 50_000  # a prompt file
 

@@ -53,6 +53,18 @@ def unified_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def one_line(text: str, length: int) -> str:
+    """The beginning of `text` on one line, at most `length` long, cut between words if possible."""
+    line = " ".join(text[: length * 10].split())
+    if len(line) <= length:
+        return line
+    cut = line[: length - 1]
+    words = cut
+    if " " in cut[length // 2 :]:
+        words = cut[: cut.rfind(" ")]
+    return words.rstrip() + "…"
+
+
 def storable(text: str) -> str:
     """The text with a sign for each NUL and half of a surrogate pair, which no database takes."""
     return _UNSTORABLE.sub("\ufffd", text)

@@ -1,7 +1,10 @@
 """A provider of identities that is away or hangs holds one thread, and a page says so."""
 
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -33,6 +36,33 @@ class Provider:
         self.asked += 1
         answer: requests.Response = self.behave()
         return answer
+
+
+@pytest.fixture
+def raw_provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Starts a server that sends these bytes, then others again and again; returns its address."""
+    monkeypatch.setattr(ProviderSession, "_away_until", {})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(beginning: bytes, again: bytes, pause: float) -> None:
+            while True:
+                try:
+                    connection, _address = server.accept()
+                except OSError:  # the test has ended
+                    return
+                with connection, suppress(OSError):
+                    connection.recv(2**16)
+                    connection.sendall(beginning)
+                    while again:
+                        connection.sendall(again)
+                        time.sleep(pause)
+
+        def start(beginning: bytes, again: bytes = b"", pause: float = 0.0) -> str:
+            threading.Thread(target=serve, args=(beginning, again, pause), daemon=True).start()
+            return f"http://127.0.0.1:{server.getsockname()[1]}/token"
+
+        yield start
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def away() -> requests.Response:
@@ -108,3 +138,35 @@ def test_a_page_says_that_local_accounts_still_work(rf: RequestFactory) -> None:
     assert page is not None
     assert (page.status_code, page["Retry-After"]) == (503, "5")
     assert "password" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"]
+)
+def test_a_provider_that_drips_is_cut_off(
+    beginning: bytes, raw_provider: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte arrives in time: in a header, or in the body."""
+    monkeypatch.setattr(provider_calls, "ANSWER_SECONDS", 0.3)
+    address = raw_provider(beginning, b"a", pause=0.02)
+    with pytest.raises(ProviderAway):
+        ProviderSession().get(address)
+    assert not ProviderSession._calling.locked()
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"302 Found\r\nLocation: /again"])
+def test_an_endless_answer_of_a_provider_is_not_read_to_its_end(
+    status: bytes, raw_provider: Callable[..., str]
+) -> None:
+    address = raw_provider(b"HTTP/1.1 " + status + b"\r\n\r\n", b"a" * 2**16)
+    with pytest.raises(ProviderAway):
+        ProviderSession().get(address)
+
+
+def test_an_answer_of_a_provider_is_read_as_before(raw_provider: Callable[..., str]) -> None:
+    body = b'{"issuer": "hospital"}'
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    answer = ProviderSession().get(raw_provider(head.encode() + body))
+    assert answer.ok
+    assert answer.json() == {"issuer": "hospital"}
+    assert answer.headers["Content-Type"] == "application/json"

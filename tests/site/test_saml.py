@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 from allauth.socialaccount.providers import registry
 from allauth.socialaccount.providers.saml.provider import SAMLProvider
 from django.test import Client, override_settings
@@ -13,6 +14,7 @@ from django.urls import include, path
 
 from mhb_site import urls
 from mhb_site.sign_in import sso
+from mhb_site.sign_in.provider_calls import ProviderSession
 from mhb_site.sign_in.providers import IdentityProvider
 from review.models import User
 from review.rules.permissions import UserRole
@@ -63,3 +65,28 @@ def test_what_is_no_message_of_a_provider_is_refused_in_words(client: Client, te
         assert client.get(f"{PLACE}sls/", {name: text, **signed}).status_code in (400, 403)
     client.post(f"{PLACE}acs/", {"SAMLResponse": text})
     assert client.get(f"{PLACE}acs/finish/").status_code == 403
+
+
+def test_metadata_of_a_provider_is_read_within_the_bounds_of_its_other_answers(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """python3-saml's own reader knows no end."""
+    idp = {"entity_id": IDP["entity_id"], "metadata_url": IDP["entity_id"]}
+    provider = HOSPITAL.model_copy(update={"settings": {"idp": idp}})
+    settings.SOCIALACCOUNT_PROVIDERS = {"saml": {"APPS": [provider.app]}}
+    asked = []
+
+    def away(_session: object, _method: str, url: str, **_options: object) -> None:
+        asked.append(url)
+        raise requests.ConnectTimeout
+
+    monkeypatch.setattr(requests.Session, "request", away)
+    monkeypatch.setattr(ProviderSession, "_away_until", {})
+    assert client.get(f"{PLACE}login/", headers={"host": "testserver"}).status_code == 503
+    assert asked == [IDP["entity_id"]]
+
+
+def test_metadata_is_read_over_https_alone() -> None:
+    idp = {"entity_id": IDP["entity_id"], "metadata_url": "http://id.example/metadata"}
+    with pytest.raises(ValueError, match="metadata_url must be an address with https"):
+        IdentityProvider(protocol="saml", id="hospital", name="H", role=UserRole.PHYSICIAN, settings={"idp": idp})

@@ -381,18 +381,6 @@ def checked_id(value: str) -> str:
     return value
 
 
-def one_line(text: str, length: int = TITLE_LENGTH) -> str:
-    """The beginning of `text` on one line, at most `length` long, cut between words if possible."""
-    line = " ".join(text[: length * 10].split())
-    if len(line) <= length:
-        return line
-    cut = line[: length - 1]
-    words = cut
-    if " " in cut[length // 2 :]:
-        words = cut[: cut.rfind(" ")]
-    return words.rstrip() + "…"
-
-
 def language_fields(text: str) -> dict[str, Any]:
     """The fields of a Row that hold the detected language of a text and the confidence in it."""
     detected = detect(text)

@@ -30,7 +30,6 @@ from generation.sources.importers.base import (
     gettext_noop,
     id_text,
     language_fields,
-    one_line,
 )
 from generation.sources.importers.records import MAX_OPTIONS, first_of, joined_parts, options_of
 from generation.sources.importers.table_mapping import (
@@ -48,6 +47,7 @@ from generation.sources.importers.table_mapping import (
 from generation.sources.importers.tables import csv_table
 from review.common.language_names import language_code
 from review.rules import json_nesting
+from review.rules.text import one_line
 from review.rules.text_files import SEPARATORS, bare, open_text
 
 name = "table"

@@ -15,6 +15,7 @@ from generation.sources.importers.base import (
     PARQUET_FILE,
     PICKLE,
     SNIFF_LIMIT,
+    TITLE_LENGTH,
     HasConstant,
     Layout,
     Malformed,
@@ -25,13 +26,13 @@ from generation.sources.importers.base import (
     container_of,
     first_byte,
     json_lines,
-    one_line,
     storable_json,
 )
 from generation.sources.importers.json_files import array_items
 from generation.sources.importers.pickles import pickled_records
 from generation.sources.importers.records import FileRecord
 from generation.sources.importers.tables import check_csv, csv_records, parquet_columns, parquet_records
+from review.rules.text import one_line
 
 JSONL, ARRAY, CSV, PARQUET, PICKLED = "jsonl", "json", "csv", "parquet", "pickle"
 _KINDS = {
@@ -163,7 +164,7 @@ def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any]], Ro
         # Nothing else refers to the frozen row yet, and for some records a copy would add half the
         # time.
         object.__setattr__(row, "external_id", checked_id(row.external_id))
-        object.__setattr__(row, "title", one_line(row.title))
+        object.__setattr__(row, "title", one_line(row.title, TITLE_LENGTH))
         object.__setattr__(row, "where", where)
         storable_json([row.external_id, row.title])
         object.__setattr__(row, "size", len(storable_json(row.content)) + len(storable_json(row.private)))

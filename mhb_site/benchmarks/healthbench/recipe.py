@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, per_draft, short_title
+from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, per_draft
 from mhb_site.benchmarks.healthbench.taxonomy import points_of, themes_of
 
 
@@ -32,7 +32,7 @@ def sample(draft: Draft) -> NewSample:
     content = draft.record.content
     return NewSample(
         task="dialogue",
-        title=short_title(draft.record.title),
+        title=draft.record.title,
         language=draft.record.language,
         content={"turns": content["turns"], "themes": themes_of(content.get("tags", []))},
         rubrics=tuple(

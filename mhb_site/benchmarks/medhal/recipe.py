@@ -20,11 +20,11 @@ from generation.recipes.recipe import (
     Recipe,
     Step,
     per_draft,
-    short_title,
 )
 from generation.recipes.review_sampling import ReviewDraw
 from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, taxonomy
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from review.rules.text import one_line
 
 PUBLISHED = "statement"
 CRITERION = "Says whether the statement is factual."
@@ -111,7 +111,7 @@ def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
 def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str]) -> NewSample:
     return NewSample(
         task=content["task"],
-        title=short_title(" ".join(content["statement"].split())),
+        title=one_line(content["statement"], 100),
         language=draft.record.language,
         content=content,
         rubrics=(NewRubric("label", CRITERION),),

@@ -98,6 +98,20 @@ def test_merging_two_continued_drafts_withdraws_the_sample_of_the_second(merged_
     )
 
 
+def test_a_merge_names_each_sample_that_it_withdraws(
+    merged_batch: Batch, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [tea], [lead, _other] = arrivals_of("tea"), arrivals_of("milk")
+    assert tea.onward
+    assert lead.onward
+    [sample] = Sample.objects.filter(versions__draft=lead.onward)
+    monkeypatch.setattr(services, "_withdraw_sample", lambda *_about: True)
+    monkeypatch.setattr(services, "_lock_descendants", lambda onward: ({onward.pk}, 40 * [sample]))
+    event, *_others = services.merge_drafts(tea.pk, lead.onward.pk, actor=adela, reason="All drinks.")
+    event.refresh_from_db()
+    assert event.withdrawn == ", ".join(40 * [sample.key])
+
+
 def test_merging_drafts_before_they_continue_drops_the_second(models: str, adela: User) -> None:
     batch = launch_brew(source_of("milk tea"), models)
     work_up_to_the_barrier(batch)

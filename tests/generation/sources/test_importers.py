@@ -36,7 +36,8 @@ from generation.sources.importers import (
     pmc_patients,
     pubmedqa,
 )
-from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, one_line
+from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat
+from review.rules.text import one_line
 from tests.generation import statement_rows as shapes
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
 from tests.memory import peak_memory

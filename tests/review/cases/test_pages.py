@@ -16,6 +16,7 @@ from review.answers.posted_answers import Offer, answers_from_post
 from review.assignments import claims
 from review.cases import queries, services
 from review.models import Assignment, Case, Draft, Event, Review, User
+from review.rules import limits
 from review.rules.blocks import Dialogue, Diff, Image, Table, Text, Turn
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import UserRole
@@ -347,6 +348,13 @@ def test_the_reasons_for_a_new_version_are_on_the_page(browse: Browse, ana: User
 # ----------------------------------------------------------------------------------------------
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'"
+
+
+@pytest.mark.django_db
+def test_a_title_longer_than_its_column_shows_that_it_was_cut() -> None:
+    case = open_case(title="severe pain " * 50)
+    assert case.title.endswith("severe…")
+    assert len(case.title) <= limits.TITLE
 
 
 def evil_case(**fields: Any) -> Any:
