@@ -23,10 +23,13 @@ _MIDDLE_DOT = regex.compile(r"(?<=\d)[·∙⋅](?=\d)")
 _MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;.)]|$)")
 # Before NFKC, which makes two of ″. A quotation has its mark in front, too.
 _PRIME_BEHIND = regex.compile(r"(?<=(?<!['’‘\d.,])\d+)['’](?!\p{L})")
+_INCHES_BEHIND = regex.compile(r"(?<=(?<![\"“\d.,])\d+)\"(?!\p{L})")
 _DASH_BETWEEN = regex.compile(r"(?<=\d)[—―](?=\d)")
 # Of a prefix's letter the size tells: 5 MU are a thousand million 5 mU.
 _MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Gy|Sv|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
 _MOLAR = regex.compile(r"(?<=\d\s?[mnpµμ]?)M(?![\p{L}\p{N}])")  # 5 mM are no 5 mm
+# Two letters by their size: AA, Aa and aa are three genotypes. Not 5 CC, nor a Roman numeral.
+_GENOTYPE = regex.compile(r"(?<![\p{L}\p{N}]|\d\s)(?![cilmvx])(\p{Latin})\1(?![\p{L}\p{N}])", regex.IGNORECASE)
 _THOUSANDS_SPACE = regex.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _SIGNS = str.maketrans(
     {
@@ -34,7 +37,8 @@ _SIGNS = str.maketrans(
         **dict.fromkeys("—―", " "),
         **dict.fromkeys("≧⩾", "≥"),
         **dict.fromkeys("≦⩽", "≤"),
-        **dict.fromkeys("º˚°®©™", " "),
+        **dict.fromkeys("º˚", "°"),
+        **dict.fromkeys("®©™", " "),
         **dict.fromkeys("⇑⬆", "↑"),
         **dict.fromkeys("⇓⬇", "↓"),
         **dict.fromkeys("≈≃≅", "~"),
@@ -59,6 +63,13 @@ _RESPELLED = (
     (regex.compile(r"\(\s*([+-])\s*\)"), r"(\1)"),
     (regex.compile(r"(?<=\d)\s++:\s++(?=\d)"), ":"),
     (regex.compile(r"([+-])ve\b"), r"\1 "),
+    (regex.compile(r"&"), " and "),
+    (regex.compile(r"°\s*+(?=[cf]\b)"), " "),  # 38 °C is 38 C, but 30° is not 30
+    (regex.compile(r"(?<=\p{L})\^(?=\d)"), ""),  # mm^3
+    (regex.compile(r"\b(\d{4})/(\d{1,2})/(?=\d{1,2}\b)"), r"\1-\2-"),
+    # L4-L5 and L4-5 are one range; L4, L5 is none.
+    (regex.compile(r"\b([a-z])(\d{1,2})\s*+(?:-|\bto\b)\s*+\1?(?=\d)"), r"\1\2 … \1"),
+    (regex.compile(r"\b([a-z]\d{1,2})\s*+(?:-|\bto\b)\s*+(?=[a-z]\d)"), r"\1 … "),
     # A range, which is no sign: 5-10, 5 – 10, 5 to 10.
     (regex.compile(r"(?<=\d)\s*+(?:-|~|\bto\b|至)\s*+(?=[+-]?\.?\d)"), " … "),
     (regex.compile(r"(?<=\d)e(?=[+-]?\d)"), " x 10^"),
@@ -70,8 +81,8 @@ _RESPELLED = (
     (regex.compile(r"\bwon't\b"), "will not"),
     (regex.compile(r"n't\b"), " not"),
 )
-# b.i.d., I.V.
-_DOTTED = regex.compile(r"(?<![\p{L}\p{N}.])(?:\p{Latin}\.){2,}(?![\p{L}\p{N}])")
+# b.i.d., I.V, p.o.
+_DOTTED = regex.compile(r"(?<![\p{L}\p{N}.])(?:\p{Latin}\.)+\p{Latin}\b\.?")
 _GREEK = {
     unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}"): f" {name} "
     for name in (
@@ -92,7 +103,7 @@ _WORD = regex.compile(
       (?:\d+(?:[.,]\d+)*+|(?<!\w)\.\d+)
     | [%‰…′] | (?![$^`|=])\p{{S}}                                            # any sign, known or not
     | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
-    | (?<=\d)[/:](?=\d)
+    | / | (?<=\d):(?=\d)
     | [{_SPACELESS}]\p{{M}}*+
     | \p{{L}}(?:(?![{_SPACELESS}])[\p{{L}}\p{{M}}\p{{N}}])*+
     """,
@@ -122,6 +133,8 @@ def words(text: str) -> list[str]:
     text = _THOUSANDS_SPACE.sub("", text)
     text = _MINUS_BEHIND.sub("(-)", text)
     text = _PRIME_BEHIND.sub("′", text)
+    text = _INCHES_BEHIND.sub("″", text)
+    text = _GENOTYPE.sub(_alleles, text)
     text = _DASH_BETWEEN.sub("-", text)
     text = _MEGA.sub("mega", text)
     text = _MOLAR.sub("molar", text)
@@ -134,6 +147,17 @@ def words(text: str) -> list[str]:
     text = _GREEK_LETTER.sub(lambda match: _GREEK.get(match[1], match[0]), text)
     text = _GREEK_NAME.sub(r"\1 ", text)
     return [_spelled(word) for word in _WORD.findall(text)]
+
+
+def _alleles(genotype: "regex.Match[str]") -> str:
+    """The letters of a genotype, each with what its size says."""
+    named = ""
+    for letter in genotype[0]:
+        if letter.isupper():
+            named += f" dominant {letter}"
+        else:
+            named += f" recessive {letter}"
+    return f"{named} "
 
 
 def _raised(match: "regex.Match[str]") -> str:
@@ -173,6 +197,17 @@ def numbers(text: str) -> list[str]:
     return [word for word in words(text) if word[0] == "^" or _is_number(word)]
 
 
+def text_key(text: str) -> str:
+    """The `words` of a text as one string, the same for texts that say the same."""
+    return " ".join(words(text)) or text.strip()
+
+
+def contains_text(text: str, part: str) -> bool:
+    """Whether the `words` of a part, one at least, follow one another in a text."""
+    wanted = " ".join(words(part))
+    return bool(wanted) and f" {wanted} " in f" {' '.join(words(text))} "
+
+
 def is_same_text(first: str, second: str) -> bool:
     """Whether two texts have the same `words`; False if they have none."""
     known = words(first)
@@ -188,28 +223,51 @@ _LEAD_IN = frozenset(
     {"answer", "correct", "final", "is", "it", "this", "that", "are", "would", "be", "option", "choice"}
 )
 _ALSO_SAID = {
-    "≥": ("greater than or equal to", "at least", "no less than", "not less than", "no fewer than", "not fewer than"),
-    "≤": ("less than or equal to", "at most", "no more than", "not more than", "no greater than", "not greater than"),
-    ">": ("more than", "greater than", "多 于", "大 于", "高 于", "超 过"),
-    "<": ("less than", "fewer than", "少 于", "小 于", "低 于"),
+    "≥": (
+        *("greater than or equal to", "at least", "no less than", "not less than", "no fewer than", "not fewer than"),
+        *("大 于 等 于", "不 少 于", "不 小 于", "不 低 于", "至 少"),
+    ),
+    "≤": (
+        *("less than or equal to", "at most", "no more than", "not more than", "no greater than", "not greater than"),
+        *("小 于 等 于", "不 多 于", "不 大 于", "不 高 于", "不 超 过", "至 多"),
+    ),
+    ">": ("more than", "greater than", "above", "多 于", "大 于", "高 于", "超 过"),
+    "<": ("less than", "fewer than", "below", "少 于", "小 于", "低 于"),
     "~": ("approximately", "about"),
     "±": ("plus or minus",),
     "+": ("positive", "阳 性"),
     "-": ("negative", "阴 性"),
+    "↑": ("increased", "elevated"),
+    "↓": ("decreased",),
     "%": ("percent", "per cent"),
     "μg": ("微 克",),
     "mg": ("毫 克",),
     "ml": ("毫 升",),
-    "first": ("1 st",),
-    "second": ("2 nd",),
-    "third": ("3 rd",),
-    "": ("per",),  # as 'mg/day' has no word for its stroke
+    "/": ("per",),
+    "qd": ("once daily", "once day", "每 日 1 次", "每 天 1 次", "1 日 1 次", "1 天 1 次"),
+    "bid": (
+        *("twice daily", "twice day", "2 times daily", "2 times day"),
+        *("每 日 2 次", "每 天 2 次", "1 日 2 次", "1 天 2 次"),
+    ),
+    "tid": ("3 times daily", "3 times day", "每 日 3 次", "每 天 3 次", "1 日 3 次", "1 天 3 次"),
+    "qid": ("4 times daily", "4 times day", "每 日 4 次", "每 天 4 次", "1 日 4 次", "1 天 4 次"),
+    "daily": ("/ day", "per day", "every day"),
+    "po": ("orally", "by mouth"),
+    "iv": ("intravenous", "intravenously"),
+    "im": ("intramuscular", "intramuscularly"),
+    "sc": ("subcutaneous", "subcutaneously"),
+    "cn": ("cranial nerve",),
 }
-_ALSO_SAID["≥"] += ("大 于 等 于", "不 少 于", "不 小 于", "不 低 于", "至 少")
-_ALSO_SAID["≤"] += ("小 于 等 于", "不 多 于", "不 大 于", "不 高 于", "不 超 过", "至 多")
-# Longer phrases before those that they contain.
-_SAID_IN_WORDS = [(phrase, sign) for sign, phrases in _ALSO_SAID.items() for phrase in phrases]
-_SAID_IN_WORDS.sort(key=lambda said: len(said[0]), reverse=True)
+_ORDINALS = {"first": "1 st", "second": "2 nd", "third": "3 rd"}
+for _number, _name in enumerate(("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh"), 4):
+    _ORDINALS[_name] = f"{_number} th"
+_SAID_IN_WORDS: list[tuple[str, str]] = []
+for _sign, _phrases in _ALSO_SAID.items():
+    _SAID_IN_WORDS += [(phrase, _sign) for phrase in _phrases]
+for _number, (_ordinal, _short) in enumerate(_ORDINALS.items(), 1):
+    _nerve = f"cn {_number}"
+    _SAID_IN_WORDS += [(f"{_ordinal} cranial nerve", _nerve), (f"{_short} cranial nerve", _nerve), (_short, _ordinal)]
+_SAID_IN_WORDS.sort(key=lambda said: len(said[0]), reverse=True)  # longer phrases before those that they contain
 _NUMERALS = (
     *("zero", "one 一", "two 二 两", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八", "nine 九"),
     *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
@@ -238,10 +296,26 @@ _UNITS = {
     **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
     "cc": "ml",
     "days": "day",
+    **dict.fromkeys(("degree", "degrees"), "°"),
     **dict.fromkeys(("weeks", "wk", "wks"), "week"),
     **dict.fromkeys(("months", "mo", "mos"), "month"),
     **dict.fromkeys(("years", "yr", "yrs"), "year"),
 }
+_NUMBERED_NAME = regex.compile(r"\b(\p{Lu}{2,5}|[Vv]itamin \p{Lu})-?(?=\d{1,3}\b)")  # IL-6, IL6
+_POSSESSIVE = regex.compile(r"['’]s\b")  # Crohn's disease
+_REWORDED = (
+    (regex.compile(r"\bbetween (\d\S*) and (?=\d)"), r"\1 … "),
+    (regex.compile(r"(?<=[ …])(\d\S*(?: \S+)?) or (?:more|greater|above|higher|older|>)(?= )"), r"≥ \1"),
+    (regex.compile(r"(?<=[ …])(\d\S*(?: \S+)?) or (?:less|fewer|below|lower|younger|<)(?= )"), r"≤ \1"),
+    (regex.compile(r"\bq(\d+)h\b"), r"every \1 h"),
+    (
+        regex.compile(
+            r"\b(january|february|march|april|may|june|july|august|september|october|november|december)"
+            r" (\d{1,2})(?= \d{4} )"
+        ),
+        r"\2 \1",
+    ),
+)
 # '不确定' is 'not sure'.
 _POLAR = regex.compile(
     r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是?|没有?|无))(?![\p{L}\p{N}\p{M}])(?!\s*+/|\.?\s*+\d)",
@@ -285,13 +359,16 @@ def is_same_answer(given: str, true: str) -> bool:
 
 def _content(answer: str) -> list[str]:
     """The words of an answer in one wording, without articles and what introduces it."""
-    kept = words(_ARTICLE.sub("", answer))
+    answer = _POSSESSIVE.sub("", _ARTICLE.sub("", answer))
+    kept = words(_NUMBERED_NAME.sub(r"\1 ", answer))
     while len(kept) > 1 and kept[0] in _LEAD_IN:
         del kept[0]
     wording = f" {' '.join(_NUMBER_WORDS.get(word, word) for word in kept)} "
     wording = wording.replace("ae", "e").replace("oe", "e")  # anaemia, oedema
     for phrase, sign in _SAID_IN_WORDS:
         wording = wording.replace(f" {phrase} ", f" {sign} ".replace("  ", " "))
+    for pattern, spelling in _REWORDED:
+        wording = pattern.sub(spelling, wording)
     said = wording.split()
     content: list[str] = []
     for word, following in zip(said, [*said, ""][1:], strict=True):

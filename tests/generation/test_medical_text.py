@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from generation.common.medical_text import chosen_letter, is_same_answer, is_same_text, numbers, words
+from generation.common.medical_text import (
+    chosen_letter,
+    contains_text,
+    is_same_answer,
+    is_same_text,
+    numbers,
+    text_key,
+    words,
+)
 
 pytestmark = pytest.mark.plain
 # kind, first, second. 'same': the same text. 'answer': the same answer in other words. 'other':
@@ -36,8 +44,27 @@ def test_pairs_are_told_as_people_tell_them() -> None:
 
 def test_words_are_single_characters_where_a_script_has_no_spaces() -> None:
     assert words("Ｆｅｖｅｒ of 38.5°C：发热") == ["fever", "of", "38.5", "c", "发", "热"]
-    assert words("5mg/kg") == ["5", "mg", "kg"]
+    assert words("5mg/kg") == ["5", "mg", "/", "kg"]
     assert numbers("T-score −2.5 in 1,000 of 10⁹ il6") == ["-2.5", "1000", "10", "^9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "within"),
+    [
+        ("Take 15 mg daily.", "5 mg", False),
+        ("Take 15 mg daily.", "15\u00a0MG", True),
+        ("No fracture is seen.", "a fracture", False),
+        ("T-score −2.5", "2.5", False),
+        ("双侧β地中海贫血", "β-地中海贫血", True),
+        ("anything", " . ", False),
+    ],
+)
+def test_a_part_of_a_text_is_found_by_whole_words(text: str, part: str, within: bool) -> None:
+    assert contains_text(text, part) is within
+
+
+def test_a_text_without_words_is_its_own_key() -> None:
+    assert (text_key("5 mg/kg."), text_key(" ? "), text_key("!")) == ("5 mg / kg", "?", "!")
 
 
 OPTIONS = {"A": "Fluid", "B": "No fluid", "C": "A torn ligament", "D": "E. coli", "E": "None"}

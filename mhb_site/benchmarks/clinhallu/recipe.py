@@ -184,9 +184,10 @@ def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
     """
     options = content["options"]
     answer = content["letter"]
-    if not options and content["answer"].strip().casefold() in _YES_OR_NO.values():
+    spoken = content["answer"].strip().rstrip(".").casefold()
+    if not options and spoken in _YES_OR_NO.values():
         options = list(_YES_OR_NO.items())
-        answer = content["answer"].strip().capitalize()
+        answer = spoken.capitalize()
     stages = {stage: str(content.get("trace", {}).get(stage, "")) for stage in STAGES}
     found = choice({"options": options, "letter": answer, "question": content["question"]}, stages)
     if found is None:

@@ -8,6 +8,7 @@ Physicians confirm that the rewording says the same.
 from collections.abc import Sequence
 from functools import partial
 
+from generation.common.medical_text import is_same_text
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped, Models, ReplyShape
 from mhb_site.benchmarks.medhallu import presets
@@ -39,7 +40,7 @@ def check_rewording(rewording: Rewording, *, truth: str, question: str, share: f
     faults = []
     if not rewording.answer.strip():
         faults.append("The answer is empty.")
-    elif rewording.answer.split() == truth.split():
+    elif is_same_text(rewording.answer, truth):
         faults.append("The answer is the true answer word for word: it has to be in your own words.")
     elif share is not None and (fault := length_fault(rewording.answer, truth, share)):
         faults.append(fault)

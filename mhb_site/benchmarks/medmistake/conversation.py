@@ -20,6 +20,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
+from generation.common.medical_text import text_key
 from generation.llm.errors import BrokenReply
 from generation.llm.reply_reading import check_whole
 from generation.llm.types import Message
@@ -326,7 +327,7 @@ def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> N
         if len(mistake.tags) > MAX_TAGS:
             raise BrokenReply(f"Mistake {number} has more than {MAX_TAGS} tags.")
         _check_turns(mistake.turns, turns, f"mistake {number}", needed=True)
-    if len({mistake.title.strip().casefold() for mistake in reply.mistakes}) < len(reply.mistakes):
+    if len({text_key(mistake.title) for mistake in reply.mistakes}) < len(reply.mistakes):
         raise BrokenReply("Two mistakes have the same title: group them.")
 
 

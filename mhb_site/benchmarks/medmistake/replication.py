@@ -20,6 +20,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
+from generation.common.medical_text import contains_text
 from generation.llm.errors import BrokenReply
 from generation.llm.reply_reading import check_not_empty, check_whole
 from generation.llm.types import Message, Request
@@ -116,7 +117,7 @@ async def _find_giveaways(
 
     def is_written(text: str) -> bool:
         """Only words in the scenario give it away, and none that the checker invented."""
-        return bool(text.strip()) and text.casefold() in scenario.scenario.casefold()
+        return contains_text(scenario.scenario, text)
 
     add("checker", "words", filter(is_written, reply.gives_away))
     add("checker", "not said by the patient", filter(is_written, reply.unsupported))

@@ -2,6 +2,7 @@
 
 import re
 
+from generation.common.medical_text import is_same_text
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import ReplyShape
 
@@ -40,5 +41,5 @@ def check_scenario(scenario: Scenario, *, known: set[str]) -> None:
         raise BrokenReply(f"The scenario is longer than {MAX_LENGTH} characters.")
     if not scenario.must.strip():
         raise BrokenReply("'must' is empty: say what a right answer must do.")
-    if text in known:
+    if any(is_same_text(text, earlier) for earlier in known):
         raise BrokenReply("The scenario is the same as an earlier one: write another.")

@@ -119,8 +119,8 @@ def check_dialogue(
     """
     turns = [turn.content for turn in reply.turns]
     source_texts = [turn["content"] for turn in source]
-    known = set(map(_key, source_texts))
-    changed = [text for text in turns if _key(text) not in known]
+    known = set(map(medical_text.text_key, source_texts))
+    changed = [text for text in turns if medical_text.text_key(text) not in known]
     rejected_texts = list(map(_dialogue_text, rejected))
     faults = (
         _dialogue_faults(reply, source),
@@ -180,8 +180,8 @@ def _source_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]], 
             f"Only {share:.0%} of the source's text is kept, less than {min_kept:.0%}: alter the given conversation, do not"
             " write another. Keep every turn that the trap does not need word for word."
         )
-    texts = [(turn["role"], _key(turn["content"])) for turn in turns]
-    source_texts = [(turn["role"], _key(turn["content"])) for turn in source]
+    texts = [(turn["role"], medical_text.text_key(turn["content"])) for turn in turns]
+    source_texts = [(turn["role"], medical_text.text_key(turn["content"])) for turn in source]
     if len(texts) > len(source_texts) and texts[: len(source_texts)] == source_texts and len(source_texts) > 1:
         yield "The source is untouched and only appended to: alter its own turns, so that the trap is prepared in them."
 
@@ -244,12 +244,10 @@ def _language_faults(texts: Sequence[str], source: Sequence[str], rubrics: Seque
 
 def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str]:
     """The fault of a trap whose words are not in the text that is new."""
-    words, known = f" {' '.join(medical_text.words(text))} ", f" {' '.join(medical_text.words(source))} "
     for number, trap in enumerate(traps, 1):
-        quoted = " ".join(medical_text.words(trap.words))
-        if trap.words and (not quoted or f" {quoted} " not in words):
+        if trap.words and not medical_text.contains_text(text, trap.words):
             yield f"The 'words' of trap {number} are not in what you wrote: quote them exactly."
-        elif trap.words and f" {quoted} " in known:
+        elif trap.words and medical_text.contains_text(source, trap.words):
             yield f"The 'words' of trap {number} are the source's own: quote the words that you made false."
         elif not trap.words and _script(trap.what) == _script(text) and not _share_a_word(trap.what, text):
             yield f"The text does not contain the words that trap {number} calls false."
@@ -271,8 +269,8 @@ def polarity_of(criterion: Criterion) -> str:
 
 
 def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    turns = [(turn.role, _key(turn.content)) for turn in reply.turns]
-    source_turns = [(turn["role"], _key(turn["content"])) for turn in source]
+    turns = [(turn.role, medical_text.text_key(turn.content)) for turn in reply.turns]
+    source_turns = [(turn["role"], medical_text.text_key(turn["content"])) for turn in source]
     if not turns:
         yield "There are no turns: 'turns' is the complete rewritten conversation."
         return
@@ -345,8 +343,8 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             yield f"Criterion {number} is empty."
         elif len(rubric.criterion) > MAX_FIELD:
             yield f"Criterion {number} is longer than {MAX_FIELD} characters."
-        elif first_with.setdefault(wording, number) != number:
-            yield f"Criterion {number} repeats criterion {first_with[wording]}."
+        elif (first := first_with.setdefault(medical_text.text_key(wording), number)) != number:
+            yield f"Criterion {number} repeats criterion {first}."
         elif IN_ENGLISH.search(wording) and not DEMANDS.search(wording) and not FORBIDS.search(wording):
             yield f"Criterion {number} does not begin with 'The response must' or 'The response must not'."
         if rubric.polarity == "must" and FORBIDS.search(wording):
@@ -368,8 +366,3 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
 
 def _normalized(text: str) -> str:
     return " ".join(text.split())
-
-
-def _key(text: str) -> str:
-    """A text without what changes nothing: its case, spaces and punctuation."""
-    return " ".join(medical_text.words(text)) or text.strip()

@@ -68,6 +68,14 @@ CHOICE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("answer", ["yes", " Yes. ", "NO"])
+def test_a_short_answer_is_a_choice_of_yes_and_no(answer: str) -> None:
+    found = recipe.labelled({**draft().record.content, "answer": answer})
+    assert found is not None
+    assert found.answers[found.right.index(True)].casefold() in answer.casefold()
+    assert recipe.labelled({**draft().record.content, "answer": "yesterday"}) is None
+
+
 def run_recipe(start: Draft, models: ScriptedModels) -> Draft:
     """Return the draft after all steps that apply to it."""
 

@@ -33,6 +33,7 @@ def test_a_rewording_is_refused_with_its_faults() -> None:
     for answer, words in (
         ("", "empty"),
         (TRUTH, "word for word"),
+        (f" {TRUTH.upper().replace(',', ';')} ", "word for word"),
         ("Short.", "has 1 words"),
         (f"{TRUTH} This answer is deliberately false.", "tells that it is a test"),
     ):

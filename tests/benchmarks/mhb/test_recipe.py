@@ -154,8 +154,8 @@ def criterion(**fields):
             {"rubrics": [criterion(criterion=f"The response must do {n}.") for n in range(13)]},
             "13 criteria; at most 12",
         ),
-        (  # whatever its case and spacing
-            {"rubrics": [RUBRICS[0], criterion(criterion="  " + RUBRICS[0]["criterion"].upper())]},
+        (  # whatever its case, spacing and punctuation
+            {"rubrics": [RUBRICS[0], criterion(criterion=f"  {RUBRICS[0]['criterion'].upper()} .")]},
             "Criterion 2 repeats criterion 1.",
         ),
         (
