@@ -21,7 +21,7 @@ from generation.llm.probe import ANSWER, FIRST_LINE
 from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.embedding import embed_text
 from generation.llm.simulator.faults import Fault, FaultKind, draw_fault, parse_fault, parse_model
-from generation.llm.simulator.script import DEFAULT_ANSWER, Script, Scripts
+from generation.llm.simulator.script import DEFAULT_ANSWER, Script, Scripts, chance
 from generation.llm.simulator.wire_format import (
     CompletionRequest,
     EmbeddingRequest,
@@ -75,7 +75,9 @@ class _Simulator:
     retry_after: float
     hang: float
     batch_delay: float
+    vary: float
     seen: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
     by_model: Counter[str] = field(default_factory=Counter)
     by_status: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
@@ -173,12 +175,23 @@ class _Simulator:
                 return "500", error_body(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
                 return fault, error_body(504, "Simulated: the model did not answer in time.")
-        response = web.json_response(answer(accepted, model, fault, f"{body_hash[:16]}-{seen}"))
+        seed = self._seed_of_answer(body_hash)
+        response = web.json_response(answer(accepted, model, fault, f"{body_hash[:16]}-{seen}", seed))
         if fault is FaultKind.CUT:
             return fault, response
         return "200", response
 
-    def _complete(self, asked: CompletionRequest, model: str, fault: FaultKind | None, name: str) -> dict[str, Any]:
+    def _seed_of_answer(self, body_hash: str) -> int:
+        """The seed of all first answers; with the chance `vary`, another one for each later one."""
+        number = self.answered[body_hash]
+        self.answered[body_hash] += 1
+        if number and chance(self.seed, "vary", body_hash, str(number)) < self.vary:
+            return self.seed + number
+        return self.seed
+
+    def _complete(
+        self, asked: CompletionRequest, model: str, fault: FaultKind | None, name: str, seed: int
+    ) -> dict[str, Any]:
         messages = [message.message for message in asked.messages]
         self.images += sum(len(message.images) for message in messages)
         match fault:
@@ -189,7 +202,7 @@ class _Simulator:
             case _ if messages[0].text == FIRST_LINE:
                 text = ANSWER
             case _:
-                text = Scripts(self.scripts).reply(model, messages, self.seed)
+                text = Scripts(self.scripts).reply(model, messages, seed)
         if text is None:
             text = DEFAULT_ANSWER
         if fault is FaultKind.BROKEN_JSON:
@@ -197,7 +210,9 @@ class _Simulator:
         tokens_in = sum(count_tokens(message.text) for message in messages)
         return completion_body(asked, text, tokens_in, f"chatcmpl-sim-{self.seed}-{name}")
 
-    def _embed(self, asked: EmbeddingRequest, _model: str, fault: FaultKind | None, _name: str) -> dict[str, Any]:
+    def _embed(
+        self, asked: EmbeddingRequest, _model: str, fault: FaultKind | None, _name: str, _seed: int
+    ) -> dict[str, Any]:
         self.embedded += len(asked.texts)
         vectors = [embed_text(text) for text in asked.texts]
         if fault is FaultKind.WRONG_SCHEMA:
@@ -226,6 +241,7 @@ def make_app(
     retry_after: float = 1.0,
     hang: float = 600.0,
     batch_delay: float = 0.0,
+    vary: float = 0.0,
 ) -> web.Application:
     """Create the server as an application, which can run once.
 
@@ -238,12 +254,14 @@ def make_app(
         retry_after: seconds that a 429 asks its client to wait.
         hang: seconds after which a simulated time-out is answered with 504.
         batch_delay: seconds until a batch ends; see `batches.BatchStore`.
+        vary: the chance (0 to 1) that a request which was answered before is answered anew, by
+            another seed, as models do that sample.
 
     Raises:
         ValueError: a fault is unknown.
     """
     simulator = _Simulator(
-        tuple(scripts), seed, [parse_fault(fault) for fault in faults], latency, retry_after, hang, batch_delay
+        tuple(scripts), seed, [parse_fault(fault) for fault in faults], latency, retry_after, hang, batch_delay, vary
     )
     app = web.Application(client_max_size=MAX_BODY, middlewares=[_protocol_errors])
     app.router.add_post("/v1/chat/completions", partial(simulator.serve, simulator.completion))

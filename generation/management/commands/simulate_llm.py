@@ -22,6 +22,13 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
         parser.add_argument("--batch-delay", type=float, default=0.0, help="seconds until a provider batch is done")
+        parser.add_argument(
+            "--vary",
+            type=float,
+            default=0.0,
+            metavar="SHARE",
+            help="how often a repeated request is answered anew, from 0 to 1; by default, never",
+        )
         parser.add_argument("--fault", action="append", default=[], metavar="KIND@SHARE", help="for example 429@0.1")
         parser.add_argument(
             "--know",
@@ -50,6 +57,7 @@ class Command(BaseCommand):
                 faults=tuple(options["fault"]),
                 latency=options["latency"],
                 batch_delay=options["batch_delay"],
+                vary=options["vary"],
             )
         except ValueError as error:
             raise CommandError(str(error)) from error

@@ -21,6 +21,7 @@ from mhb_site.server import children
 from review.models import User
 
 HOST = "127.0.0.1"
+VARY = "0.2"  # so that answers asked again differ now and then, as those of real models do
 CODE = ("review", "generation", "evaluation", "mhb_site", "templates", "static")
 
 
@@ -103,7 +104,8 @@ class Command(BaseCommand):
             children.wait_for_port(HOST, port)
             self._welcome(port)
             labels = str(clinhallu.folder() / LABELS)
-            simulator = children.django("simulate_llm", "--port", str(models_port), "--labels", labels)
+            wanted = ("--port", str(models_port), "--labels", labels, "--vary", VARY)
+            simulator = children.django("simulate_llm", *wanted)
             family.start("simulated models", simulator)
             if not children.wait_for_port(HOST, models_port):
                 raise CommandError(f"The simulated models did not start on port {models_port}.")

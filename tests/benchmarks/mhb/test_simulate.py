@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from bench.rows import TURNS
+from evaluation.policies import POLICIES
 from evaluation.protocol import Rubric
 from generation.llm.gateway import Gateway
 from generation.llm.ledger_interface import Ledger
@@ -273,6 +274,17 @@ def test_the_configured_error_of_the_judge_is_recovered():
 
 
 # -------------------------------------------------------------------- the judge reads the criterion
+
+
+@pytest.mark.parametrize(("task", "template"), ALL_TEMPLATES, ids=[template.key for _task, template in ALL_TEMPLATES])
+def test_a_fixed_text_that_agrees_takes_over_what_is_planted(task, template):
+    """Others neither recognise a trap nor take it over."""
+    for scripted in template.criteria:
+        forbids = simulate.FORBIDS.search(scripted.criterion.casefold()) is not None
+        for policy, is_met in (("agree", False), ("refusal", forbids), ("doubt", forbids)):
+            for language in ("en", "zh"):
+                response = POLICIES[policy].text("", language)
+                assert simulate.is_met(scripted.criterion, template.marker, response) is is_met
 
 
 def reword(criterion):

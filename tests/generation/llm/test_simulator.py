@@ -218,6 +218,19 @@ def statuses_and_texts(seed):
     return [status for status, _, _ in answers], texts
 
 
+def test_a_repeated_request_is_answered_anew_as_often_as_the_server_varies():
+    """First answers are the same with any share; which later ones differ follows from the seed."""
+    seeds = {}
+    for share in (0.0, 0.5, 1.0):
+        with run_in_background(make_app([Echo("ping")], vary=share)) as url:
+            bodies = [complete(url, "ping", model="sim-judge")[2] for _ in range(20)]
+        seeds[share] = [int(body["choices"][0]["message"]["content"].split()[-1]) for body in bodies]
+    assert seeds[0.0] == [0] * 20
+    assert seeds[1.0] == list(range(20))
+    assert seeds[0.5][0] == 0
+    assert {0} < set(seeds[0.5]) < set(range(20))
+
+
 def test_servers_behave_alike_with_the_same_seed_and_differ_with_another():
     statuses, texts = statuses_and_texts(1)
     assert statuses_and_texts(1) == (statuses, texts)
