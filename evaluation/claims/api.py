@@ -16,12 +16,13 @@ from review.rules.permissions import Can
 
 
 class ClaimSerializer(serializers.Serializer[Any]):
-    """A claim with its measurement. `holds`: null where it is not measured, and `why` says what is missing. `low`,
-    `high`: the 95 % interval; null for what is counted. `confirmed`: whether it holds on held-out samples alone; null
-    without them.
+    """A claim with its measurement. `holds`: null where it is not measured, and `why` says what is missing. `measures`:
+    what `value` is; `detail`: what it compares or counts. `low`, `high`: the 95 % interval; null for what is counted.
+    `confirmed`: whether it holds on held-out samples alone; null without them.
     """
 
     name = serializers.CharField()
+    measures = serializers.CharField()
     contradicted_by = serializers.CharField()
     why = serializers.CharField()
     detail = serializers.CharField()

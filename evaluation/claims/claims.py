@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
@@ -16,6 +16,7 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
+from evaluation.statistics.comparisons import PairedDifference
 
 TOST = 0.9  # of the interval that two one-sided tests at 5 % look at
 
@@ -28,15 +29,53 @@ UNREAD, BLIND, TRAP, REWORDED, FLOOR, PEOPLE, COVERAGE = NAMES = (
     _("people and judge agree"),
     _("nothing is missing"),
 )
+# With the thresholds of the plan.
 CONTRADICTED_BY = {
     UNREAD: _("a probe that does not read tells right from wrong answers better than chance"),
-    BLIND: _("a policy that does not look scores better than a model"),
+    BLIND: _("a policy that does not look scores better than a model (p < %(error)s after Holm)"),
     TRAP: _("the interval of trap minus control reaches 0"),
-    REWORDED: _("reworded minus original is not 0, and its interval at .90 goes beyond ±.05"),
+    REWORDED: _(
+        "reworded minus original is not 0 (p < %(error)s), and its interval at 90 %% goes beyond ±%(equivalence)s"
+    ),
     FLOOR: _("no difference of two models is above the floor with its whole interval"),
-    PEOPLE: _("the whole interval of κ is below 0.6"),
+    PEOPLE: _("the whole interval of κ is below %(agreement)s"),
     COVERAGE: _("a criterion is not settled"),
 }
+MEASURES = {
+    UNREAD: _("accuracy of the strongest probe"),
+    BLIND: _("lead of a fixed text over a model, by the primary metric"),
+    TRAP: _("rate on samples with a trap minus rate on their controls"),
+    REWORDED: _("rate on rewordings minus rate on the controls that they reword"),
+    FLOOR: _("largest difference of two models, by the primary metric"),
+    PEOPLE: _("κ of judge and physicians, for the model with the lowest"),
+    COVERAGE: _("share of the criteria that are settled"),
+}
+# What a measurement counts or compares.
+PROBED, BESIDE, BEATEN, TWINS, APART, SETTLED = (
+    _("%(probe)s; a guess has %(chance)s"),
+    _("%(first)s beside %(second)s"),
+    _("%(texts)s: better than %(beaten)s of %(models)s models"),
+    _("%(clusters)s independent records have both"),
+    _("%(first)s and %(second)s; asking again moves a difference by %(floor)s"),
+    _("%(settled)s of %(criteria)s criteria"),
+)
+
+
+def filled(template: str, values: Mapping[str, Any], translated: Callable[[str], str] = str) -> str:
+    """A sentence of a claim with its values; words and lists of words among them are translated."""
+    words: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            words[name] = ", ".join(map(translated, value))
+        elif isinstance(value, str):
+            words[name] = translated(value)
+        elif isinstance(value, float):
+            words[name] = f"{value:.3g}"
+        else:
+            words[name] = value
+    if template and words:
+        return translated(template) % words
+    return translated(template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +83,10 @@ class BenchmarkClaim:
     """A claim with its measurement.
 
     `holds`: True, False, or None where it is not measured; `why` then says what is missing.
-    `low`, `high`: the 95 % interval; None for what is counted and not estimated. `detail`: what was
-    compared or counted, in names and numbers. `confirmed`: whether it holds on held-out samples
-    alone; None where there are none, or too few.
+    `low`, `high`: the 95 % interval; None for what is counted and not estimated. `measures`: what
+    `value` is. `detail`: what it compares or counts. `values`: of `detail` and `contradicted_by`,
+    for `filled`. `confirmed`: whether it holds on held-out samples alone; None where there are
+    none, or too few.
     """
 
     name: str
@@ -58,6 +98,17 @@ class BenchmarkClaim:
     why: str = ""
     detail: str = ""
     confirmed: bool | None = None
+    measures: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The claim with its sentences in English."""
+        stated = asdict(self)
+        del stated["values"]
+        for name in ("contradicted_by", "detail"):
+            stated[name] = filled(stated[name], self.values)
+        return stated
 
     @property
     def sentence(self) -> str:
@@ -70,10 +121,11 @@ class BenchmarkClaim:
         if self.value is None:
             measured = ""
         else:
-            measured = f" Measured: {self.value:.3f}"
+            measured = f" Measured: {self.measures}, {self.value:.3f}"
         if self.low is not None and self.high is not None:
             measured += f" ({self.low:.3f} to {self.high:.3f})"
-        return f"{result}: {self.name}.{measured}. It would be contradicted if {self.contradicted_by}."
+        against = filled(self.contradicted_by, self.values)
+        return f"{result}: {self.name}.{measured}. It would be contradicted if {against}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +145,7 @@ class Claims:
     @property
     def limit(self) -> float | None:
         """By how much the difference of two models moves where only the asking changes."""
-        return max((each.moved for each in self.floor if each.moved is not None), default=None)
+        return _limit(self.floor)
 
     def is_below(self, comparison: ModelComparison) -> bool:
         """Whether a difference by the primary metric is no larger than `limit`."""
@@ -120,7 +172,7 @@ class Claims:
         """As the command prints it, and as `claims.json` has it."""
         return {
             "policies": [self._policy(score) for score in self.policies],
-            "claims": list(map(asdict, self.claims)),
+            "claims": [claim.as_json for claim in self.claims],
             "floor": list(map(_turns, self.floor)),
             "below_the_floor": list(map(list, self.below)),
         }
@@ -139,6 +191,11 @@ class Claims:
             "clusters": measured.clusters,
             "beats": list(score.beats),
         }
+
+
+def _limit(floor: Sequence[Turns]) -> float | None:
+    moved = [each.moved for each in floor if each.moved is not None]
+    return max(moved, default=None)
 
 
 def _turns(turns: Turns) -> dict[str, Any]:
@@ -180,32 +237,41 @@ def claims_of(
     """
     frame = frame.current
     rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
+    lower = protocol.is_lower_better(rate)
     floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum, again)
+    limit = _limit(floor)
     planned = planned_comparisons(comparisons, rate.name, plan)
-    limit = max((each.moved for each in floor if each.moved is not None), default=None)
-    below = dict.fromkeys(
-        (each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit
-    )
+    below: dict[tuple[str, str], None] = {}
+    for comparison in planned:
+        if limit is not None and _reach(comparison)[1] <= limit:
+            below[comparison.first, comparison.second] = None
     blind = _policy_scores(frame, fixed, protocol, plan, rate)
-    found: tuple[BenchmarkClaim, ...] = (
+    found = [
         probe,
-        _blind(blind, protocol.is_lower_better(rate), len(frame.models)),
+        _blind(blind, plan, len(frame.models), lower=lower),
         _trap(frame, rate, plan),
         _reworded(twins, rate, plan),
-        _floor(planned, limit),
+        _floor(planned, limit, plan),
         _people(validation, plan),
-        _coverage(frame),
-    )
+        _coverage(frame, plan),
+    ]
     if frame.units["is_held_out"].any():
-        held_out = frame.held_out
-        of_held_out = _policy_scores(held_out, None if fixed is None else fixed.held_out, protocol, plan, rate)
+        held_out, held_out_texts, held_out_twins = frame.held_out, None, None
+        if fixed is not None:
+            held_out_texts = fixed.held_out
+        if twins is not None:
+            held_out_twins = twins.held_out
+        of_held_out = _policy_scores(held_out, held_out_texts, protocol, plan, rate)
         confirmed = {
-            BLIND: _blind(of_held_out, protocol.is_lower_better(rate), len(frame.models)),
+            BLIND: _blind(of_held_out, plan, len(frame.models), lower=lower),
             TRAP: _trap(held_out, rate, plan),
-            REWORDED: _reworded(None if twins is None else twins.held_out, rate, plan),
+            REWORDED: _reworded(held_out_twins, rate, plan),
         }
-        found = tuple(_confirmed(claim, confirmed) for claim in found)
-    return Claims(found, floor, tuple(below), rate, () if blind is None else blind.scores)
+        found = [_confirmed(claim, confirmed) for claim in found]
+    scores: tuple[PolicyScore, ...] = ()
+    if blind is not None:
+        scores = blind.scores
+    return Claims(tuple(found), floor, tuple(below), rate, scores)
 
 
 def _confirmed(claim: BenchmarkClaim, confirmed: Mapping[str, BenchmarkClaim]) -> BenchmarkClaim:
@@ -224,52 +290,75 @@ def _policy_scores(
 
 
 def unread(
-    tells: bool | None, value: float | None = None, low: float | None = None, high: float | None = None, why: str = ""
+    tells: bool | None,
+    value: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    why: str = "",
+    probe: str = "",
+    chance: float = 0.5,
 ) -> BenchmarkClaim:
-    """The claim that answers cannot be told without reading, by the strongest probe."""
+    """The claim that answers cannot be told without reading, by the strongest probe.
+
+    Args:
+        probe: its label in English; `chance`: the accuracy of a guess.
+        why: the sentence why there is no number.
+    """
+    claim = BenchmarkClaim(UNREAD, CONTRADICTED_BY[UNREAD], measures=MEASURES[UNREAD])
     if tells is None:
-        return _not_measured(UNREAD, why or _("The release was not probed."))
-    return BenchmarkClaim(UNREAD, CONTRADICTED_BY[UNREAD], value, low, high, not tells)
+        return replace(claim, why=why or _("The release was not probed."))
+    values = {"probe": probe, "chance": chance}
+    return replace(claim, value=value, low=low, high=high, holds=not tells, detail=PROBED, values=values)
 
 
 def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, plan: Plan) -> list[ModelComparison]:
     """The planned pairs by the primary metric: on the plan's data set, or on all together."""
     of_metric = [each for each in comparisons if each.rate == metric and each.difference is not None]
     names = {each.dataset for each in of_metric}
-    if plan.dataset in names:
-        whole = plan.dataset
-    else:
-        whole = COMBINED if COMBINED in names else ""
-    return [each for each in of_metric if not whole or each.dataset == whole]
+    for whole in (plan.dataset, COMBINED):
+        if whole in names:
+            return [each for each in of_metric if each.dataset == whole]
+    return of_metric
+
+
+def _claim(plan: Plan, name: str, detail: str = "", **counts: Any) -> BenchmarkClaim:
+    """A claim that is not measured yet."""
+    values = {**plan.thresholds, **counts}
+    return BenchmarkClaim(name, CONTRADICTED_BY[name], detail=detail, measures=MEASURES[name], values=values)
+
+
+def _measured(claim: BenchmarkClaim, effect: PairedDifference, *, holds: bool | None) -> BenchmarkClaim:
+    return replace(claim, value=effect.difference, low=effect.low, high=effect.high, holds=holds)
 
 
 def _trap(frame: Frame, rate: Rate, plan: Plan) -> BenchmarkClaim:
     effect = trap_effect(frame, rate, plan.minimum)
     if effect is None:
-        return _not_measured(TRAP, _("The release has no controls beside its samples."))
+        return replace(_claim(plan, TRAP), why=_("The release has no controls beside its samples."))
+    claim = _claim(plan, TRAP, TWINS, clusters=effect.clusters)
     if effect.low is None:
-        return _not_measured(TRAP, _("Too few records have a sample and its control."), str(effect.clusters))
-    return BenchmarkClaim(TRAP, CONTRADICTED_BY[TRAP], effect.difference, effect.low, effect.high, effect.low > 0)
+        return replace(claim, why=_("Too few records have a sample and its control."))
+    return _measured(claim, effect, holds=effect.low > 0)
 
 
 def _reworded(twins: Frame | None, rate: Rate, plan: Plan) -> BenchmarkClaim:
     """A wide interval alone does not show that rewording acts: the claim is then not measured."""
-    if twins is None:
-        effect = None
-    else:
+    effect = None
+    if twins is not None:
         effect = trap_effect(twins.current, rate, plan.minimum, TOST)
     if effect is None:
-        return _not_measured(REWORDED, _("The release has no controls that only reword."))
+        return replace(_claim(plan, REWORDED), why=_("The release has no controls that only reword."))
+    claim = _claim(plan, REWORDED, TWINS, clusters=effect.clusters)
     if effect.low is None or effect.high is None or effect.p is None:
-        return _not_measured(REWORDED, _("Too few records have a control and its rewording."), str(effect.clusters))
+        return replace(claim, why=_("Too few records have a control and its rewording."))
     margin = plan.thresholds[EQUIVALENCE]
-    ends = effect.difference, effect.low, effect.high
     if -margin < effect.low and effect.high < margin:
-        return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, holds=True)
+        return _measured(claim, effect, holds=True)
     if effect.p < plan.thresholds[ERROR]:
-        return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, holds=False)
-    why = _("The interval is wider than ±.05 and contains 0: more records are needed.")
-    return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, why=why)
+        return _measured(claim, effect, holds=False)
+    why = _("The interval contains 0 and goes beyond the margin: more records are needed.")
+    return replace(_measured(claim, effect, holds=None), why=why)
 
 
 def _reach(comparison: ModelComparison) -> tuple[float, float]:
@@ -280,60 +369,54 @@ def _reach(comparison: ModelComparison) -> tuple[float, float]:
     return min(abs(comparison.low), abs(comparison.high)), size
 
 
-def _floor(planned: Sequence[ModelComparison], limit: float | None) -> BenchmarkClaim:
+def _floor(planned: Sequence[ModelComparison], limit: float | None, plan: Plan) -> BenchmarkClaim:
     if limit is None:
-        return _not_measured(FLOOR, _("Nothing was asked or judged twice."))
+        return replace(_claim(plan, FLOOR), why=_("Nothing was asked or judged twice."))
     measured = [each for each in planned if each.low is not None and each.high is not None]
     if not measured:
-        return _not_measured(FLOOR, _("No difference of two models has an interval."))
-    largest = max(measured, key=lambda each: (_reach(each)[0], _reach(each)[1]))
+        return replace(_claim(plan, FLOOR), why=_("No difference of two models has an interval."))
+    largest = max(measured, key=_reach)
     nearest, size = _reach(largest)
     farthest = max(abs(largest.low or 0.0), abs(largest.high or 0.0))
-    detail = f"{largest.first} – {largest.second}; {limit:.3f}"
-    return BenchmarkClaim(FLOOR, CONTRADICTED_BY[FLOOR], size, nearest, farthest, nearest > limit, detail=detail)
+    claim = _claim(plan, FLOOR, APART, first=largest.first, second=largest.second, floor=limit)
+    return replace(claim, value=size, low=nearest, high=farthest, holds=nearest > limit)
 
 
 def _people(validation: Mapping[str, Any] | None, plan: Plan) -> BenchmarkClaim:
-    if validation is None:
-        models = []
-    else:
-        models = validation["models"]
-    known = [model["judge"]["kappa"] for model in models if model["judge"]["kappa"]["low"] is not None]
-    if not known:
-        return _not_measured(PEOPLE, _("Physicians have not checked enough verdicts of the judge."))
+    claim = _claim(plan, PEOPLE)
+    known = []
+    if validation is not None:
+        agreements = [model["judge"]["kappa"] for model in validation["models"]]
+        known = [kappa for kappa in agreements if kappa["low"] is not None]
+    if validation is None or not known:
+        return replace(claim, why=_("Physicians have not checked enough verdicts of the judge."))
     worst = min(known, key=lambda kappa: kappa["value"])
-    said = ""
-    if validation and validation["simulated_physicians"]:
-        said = _("Simulated physicians: not evidence.")
-    ends = worst["value"], worst["low"], worst["high"]
+    why = ""
+    if validation["simulated_physicians"]:
+        why = _("Simulated physicians: not evidence.")
     holds = worst["high"] >= plan.thresholds[AGREEMENT]
-    return BenchmarkClaim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, holds, said)
+    return replace(claim, value=worst["value"], low=worst["low"], high=worst["high"], holds=holds, why=why)
 
 
-def _blind(blind: PolicyScores | None, lower: bool, models: int) -> BenchmarkClaim:
+def _blind(blind: PolicyScores | None, plan: Plan, models: int, *, lower: bool) -> BenchmarkClaim:
     if blind is None:
-        return _not_measured(BLIND, _("No fixed text was judged as the answer of a model."))
+        return replace(_claim(plan, BLIND), why=_("No fixed text was judged as the answer of a model."))
     closest = blind.closest
     if closest is None or closest.difference is None or closest.low is None or closest.high is None:
-        return _not_measured(BLIND, _("Fixed texts were judged on too few samples."))
-    ends = closest.difference, closest.low, closest.high
-    if lower:
-        ends = -closest.difference, -closest.high, -closest.low
-    detail = f"{closest.first} – {closest.second}"
+        return replace(_claim(plan, BLIND), why=_("Fixed texts were judged on too few samples."))
     if blind.winners:
-        detail = f"{', '.join(blind.winners)}: {len(blind.beaten)}/{models}"
-    return BenchmarkClaim(BLIND, CONTRADICTED_BY[BLIND], *ends, not blind.winners, detail=detail)
+        claim = _claim(plan, BLIND, BEATEN, texts=blind.winners, beaten=len(blind.beaten), models=models)
+    else:
+        claim = _claim(plan, BLIND, BESIDE, first=closest.first, second=closest.second)
+    lead, low, high = closest.difference, closest.low, closest.high
+    if lower:
+        lead, low, high = -lead, -high, -low
+    return replace(claim, value=lead, low=low, high=high, holds=not blind.winners)
 
 
-def _coverage(frame: Frame) -> BenchmarkClaim:
+def _coverage(frame: Frame, plan: Plan) -> BenchmarkClaim:
     settled, criteria = settled_share(frame)
     if not criteria:
-        return _not_measured(COVERAGE, _("There is nothing to judge."))
-    detail = f"{settled}/{criteria}"
-    return BenchmarkClaim(
-        COVERAGE, CONTRADICTED_BY[COVERAGE], settled / criteria, holds=settled == criteria, detail=detail
-    )
-
-
-def _not_measured(name: str, why: str, detail: str = "") -> BenchmarkClaim:
-    return BenchmarkClaim(name, CONTRADICTED_BY[name], why=why, detail=detail)
+        return replace(_claim(plan, COVERAGE), why=_("There is nothing to judge."))
+    claim = _claim(plan, COVERAGE, SETTLED, settled=settled, criteria=criteria)
+    return replace(claim, value=settled / criteria, holds=settled == criteria)

@@ -13,7 +13,8 @@ from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.verdicts import RunVerdicts, policy_frame, twin_frame, verdicts_again
 from generation.models import Release
 from generation.probes import queries as probes_queries
-from generation.probes.labels import sentence
+from generation.probes.labels import PROBES, sentence
+from generation.probes.reasons import NoNumber
 
 
 def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Claims:
@@ -45,8 +46,16 @@ def probe_claim(release: Release) -> BenchmarkClaim:
     """The claim that rests on the probes of a release."""
     found = probes_queries.report(release)
     if found is None:
-        return unread(None)
-    if found.tells is None:
-        return unread(None, why=sentence(found.reason) if found.reason else "")
+        why = ""
+        if not probes_queries.can_be_probed(release):
+            why = sentence(NoNumber("not-labelled"))
+        return unread(None, why=why)
+    if found.tells is None or found.reason is not None:
+        why = ""
+        if found.reason is not None:
+            why = sentence(found.reason)
+        return unread(None, why=why)
     best = next(result for result in found.probes if result.name == found.strongest)
-    return unread(found.tells, best.accuracy, best.low, best.high)
+    label = PROBES.get(best.name, best.name)
+    ends = best.accuracy, best.low, best.high
+    return unread(found.tells, *ends, probe=label, chance=found.chance or 0.5)

@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
-from evaluation.claims.claims import Claims
+from evaluation.claims.claims import BenchmarkClaim, Claims, filled
 from evaluation.labels import failure_words
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.policies import POLICIES
@@ -34,6 +34,18 @@ def policy_label(name: str) -> str:
     if name in POLICIES:
         return gettext(POLICIES[name].label)
     return name
+
+
+@register.filter
+def claim_sentence(template: str, claim: BenchmarkClaim) -> str:
+    """A sentence of a claim with its values, in the reader's language."""
+    return filled(template, claim.values, _translated)
+
+
+def _translated(words: str) -> str:
+    if words:
+        return gettext(policy_label(words))
+    return ""
 
 
 @register.filter

@@ -17,6 +17,7 @@ from generation.recipes.recipe import Draft, Record
 from generation.sources.importers import healthbench
 from generation.sources.importers.base import Row
 from mhb_site.benchmarks.mhb import control, protocol, recipe, simulate, simulate_generation, taxonomy
+from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT
 from mhb_site.benchmarks.mhb.simulate_generation import templates
@@ -280,7 +281,7 @@ def test_the_configured_error_of_the_judge_is_recovered():
 def test_a_fixed_text_that_agrees_takes_over_what_is_planted(task, template):
     """Others neither recognise a trap nor take it over."""
     for scripted in template.criteria:
-        forbids = simulate.FORBIDS.search(scripted.criterion.casefold()) is not None
+        forbids = FORBIDS.search(scripted.criterion.casefold()) is not None
         for policy, is_met in (("agree", False), ("refusal", forbids), ("doubt", forbids)):
             for language in ("en", "zh"):
                 response = POLICIES[policy].text("", language)

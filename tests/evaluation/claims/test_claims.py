@@ -29,6 +29,7 @@ from evaluation.claims.claims import (
 )
 from evaluation.claims.measures import ASKED, COLD, JUDGED, JUDGES, WARM
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.plans import THRESHOLDS
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings
 from tests.engine import bare_release, endpoint
@@ -95,10 +96,29 @@ def test_fixed_texts_stand_beside_the_models_that_they_beat() -> None:
     claimed = by_name(found)[BLIND]
     assert claimed.holds is False
     assert claimed.value == pytest.approx(0.15, abs=0.06)
-    assert claimed.detail == "refusal: 1/2"
+    assert claimed.as_json["detail"] == "refusal: better than 1 of 2 models"
     assert found.winning == (refusal,)
     held = claims(verdicts(6), texts={"agree": 0.9})
     assert by_name(held)[BLIND].holds is True
+
+
+@pytest.mark.plain
+def test_sentences_name_the_thresholds_of_the_plan_and_what_was_counted() -> None:
+    rows = list(verdicts(9, records=20, control=0.3))
+    given = {"reworded": 0.3, "texts": {"agree": 0.9}, "validation": GOOD, "probe": unread(True, 0.8, probe="Length")}
+    for thresholds, named in (
+        (THRESHOLDS, ("p < 0.05 ", "±0.05", "below 0.6")),
+        ({"agreement": 0.41, "equivalence": 0.12, "error": 0.01}, ("p < 0.01 ", "±0.12", "below 0.41")),
+    ):
+        stated = {each["name"]: each for each in claims(rows, thresholds=thresholds, **given).as_json()["claims"]}
+        for name, words in zip((BLIND, REWORDED, PEOPLE), named, strict=True):
+            assert words in stated[name]["contradicted_by"]
+        assert not any("%(" in text for each in stated.values() for text in (each["detail"], each["contradicted_by"]))
+        assert all(each["measures"] for each in stated.values())
+    assert stated[COVERAGE]["detail"] == f"{len(rows)} of {len(rows)} criteria"
+    assert stated[UNREAD]["detail"] == "Length; a guess has 0.5"
+    assert stated[REWORDED]["detail"] == "20 independent records have both"
+    assert stated[BLIND]["detail"] == "agree beside one"
 
 
 @pytest.mark.plain

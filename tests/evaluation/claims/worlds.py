@@ -7,7 +7,7 @@ from typing import Any
 from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
 from evaluation.numbers.comparing import compare
 from evaluation.numbers.late import pl
-from evaluation.numbers.plans import PLANNED, Plan
+from evaluation.numbers.plans import PLANNED, THRESHOLDS, Plan
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
@@ -72,7 +72,9 @@ def validation(kappa: float, low: float | None, high: float | None) -> dict[str,
 
 
 def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
-    """The claims of these verdicts. `given`: validation, probe, votes, texts, reworded."""
+    """The claims of these verdicts. `given`: validation, probe, votes, texts, reworded,
+    thresholds.
+    """
     datasets = [DataSet("dialogue", "", "dialogue")]
     rows = list(rows)
     frame = frame_of(MODELS, datasets, RULES, rows, repeats=2)
@@ -80,7 +82,7 @@ def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) 
     fixed = frame_of(tuple(texts), datasets, RULES, fixed_texts(rows, texts)) if texts else None
     reworded = given.get("reworded")
     twins = None if reworded is None else frame_of(MODELS, datasets, RULES, twin_rows(rows, reworded), repeats=2)
-    plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES)
+    plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES, thresholds=given.get("thresholds", THRESHOLDS))
     rate = PROTOCOL.rates[0]
     totals = unit_totals(frame.current, [rate])[rate.name]
     comparisons = compare(totals, [MODELS], minimum=plan.minimum, role=lambda *_: PLANNED)
