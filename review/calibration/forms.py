@@ -1,4 +1,4 @@
-"""Forms for the expected answers of calibration items and for practice cases."""
+"""The form for the expected answers of calibration items."""
 
 from collections.abc import Collection
 from typing import Any
@@ -33,26 +33,11 @@ def _choices(question: Question) -> list[tuple[str, str]]:
     return [(choice.value, translate(choice.label)) for choice in question.choices]
 
 
-class AnswersForm(forms.Form):
-    """Fields named `question.<key>`, `rubric.<key>`, `severity.<key>` and `verdict`."""
+class ExpectedForm(forms.Form):
+    """The expected answers of a calibration item. Blank ones are not scored.
 
-    def answers(self) -> Answers:
-        """The chosen values, as answers."""
-
-        def under(prefix: str) -> dict[str, str]:
-            values = self.cleaned_data.items()
-            return {name.removeprefix(prefix): value for name, value in values if name.startswith(prefix)}
-
-        harms = under("severity.")
-        rubrics = {}
-        for key, value in under("rubric.").items():
-            rubrics[key] = RubricAnswer(value, severity=harms.get(key, ""))
-        questions = {key: Answer(value) for key, value in under("question.").items()}
-        return Answers(questions=questions, rubrics=rubrics, verdict=self.cleaned_data["verdict"])
-
-
-class ExpectedForm(AnswersForm):
-    """The expected answers of a calibration item. Blank ones are not scored."""
+    Fields named `question.<key>`, `rubric.<key>`, `severity.<key>` and `verdict`.
+    """
 
     def __init__(self, data: QueryDict | None = None, *, form: Form, expected: Answers) -> None:
         super().__init__(data)
@@ -77,38 +62,16 @@ class ExpectedForm(AnswersForm):
             if levels:
                 self.fields[f"severity.{rubric.key}"] = optional(gettext("Harm"), levels, finding.severity)
 
+    def answers(self) -> Answers:
+        """The chosen values, as answers."""
 
-class PracticeForm(AnswersForm):
-    """The questions of a practice case, all required.
+        def under(prefix: str) -> dict[str, str]:
+            values = self.cleaned_data.items()
+            return {name.removeprefix(prefix): value for name, value in values if name.startswith(prefix)}
 
-    `hidden`: keys of questions that were answered in the previous step. `judged`: whether a verdict
-    is asked.
-    """
-
-    def __init__(
-        self, data: QueryDict | None = None, *, form: Form, hidden: Collection[str] = (), judged: bool = True
-    ) -> None:
-        super().__init__(data)
-        for question in form.questions:
-            name, label = f"question.{question.key}", translate(question.label)
-            if question.asks and judged:
-                label = f"{label}: {translate(question.asks)}"
-            options: dict[str, Any] = {"label": label, "help_text": translate(question.help)}
-            widget: type[forms.Widget]
-            if question.kind == "choices":
-                if question.key in hidden:
-                    widget = forms.MultipleHiddenInput
-                else:
-                    widget = forms.CheckboxSelectMultiple
-                self.fields[name] = SeveralChoicesField(question, widget=widget, **options)
-            elif question.kind == "choice":
-                if question.key in hidden:
-                    widget = forms.HiddenInput
-                else:
-                    widget = forms.RadioSelect
-                self.fields[name] = forms.ChoiceField(choices=_choices(question), widget=widget, **options)
-        asked = {f"rubric.{rubric.key}": (rubric.criterion, FINDINGS) for rubric in form.rubrics}
-        if judged:
-            asked["verdict"] = gettext("Verdict"), VERDICTS
-        for name, (label, choices) in asked.items():
-            self.fields[name] = forms.ChoiceField(label=label, choices=choices.items(), widget=forms.RadioSelect)
+        harms = under("severity.")
+        rubrics = {}
+        for key, value in under("rubric.").items():
+            rubrics[key] = RubricAnswer(value, severity=harms.get(key, ""))
+        questions = {key: Answer(value) for key, value in under("question.").items()}
+        return Answers(questions=questions, rubrics=rubrics, verdict=self.cleaned_data["verdict"])

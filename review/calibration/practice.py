@@ -13,7 +13,17 @@ from pydantic import TypeAdapter
 from review.common import benchmarks
 from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Answer, Answers, Form, RubricAnswer
+from review.rules.questions import (
+    Answer,
+    Answers,
+    Problem,
+    RubricAnswer,
+    chosen_choices,
+    is_asked,
+    problems,
+)
+from review.rules.state_machine import Verdict
+from review.turns.checks import highlight_problems, located_citations
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,8 @@ class Practice:
     Attributes:
         about: paragraphs that say what is judged.
         expected: the known answers; a blank has no single right answer.
-        why: explanation of the answer by field (question.<key>, rubric.<key>, verdict).
+        why: explanation of the answer by field (question.<key>, citations, rubric.<key>, verdict,
+            reason_code). What is asked of each trap has one answer and one explanation.
     """
 
     about: tuple[str, ...]
@@ -49,13 +60,17 @@ class Practice:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedAnswer:
-    """One answer next to the known one. `right` is None if there is no single right answer."""
+    """One answer next to the known one. `right` is None if there is no single right answer.
+
+    `typed`: the note, wording or reason that goes with the answer.
+    """
 
     title: str
     given: str
     expected: str
     right: bool | None
     why: str
+    typed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +116,12 @@ def practice(benchmark: str) -> Practice | None:
         about=tuple(data["about"]),
         kinds=tuple(_kinds(benchmark, data)),
         spec=cases.case(sample, "practice", 1),
-        expected=Answers(questions=questions, rubrics=rubrics, verdict=expected["verdict"]),
+        expected=Answers(
+            questions=questions,
+            rubrics=rubrics,
+            verdict=expected["verdict"],
+            reason_code=expected.get("reason_code", ""),
+        ),
         why=data["why"],
     )
 
@@ -120,37 +140,59 @@ def _kinds(benchmark: str, data: Mapping[str, Any]) -> Iterator[Kind]:
             yield Kind(term.code, labels[term.code], group, gettext(term.definition), example)
 
 
+def faults(spec: CaseSpec, answers: Answers) -> list[Problem]:
+    """What is missing or wrong, as at the submit of a real case."""
+    answers, misplaced = located_citations(spec, answers)
+    return problems(spec.form, answers) + misplaced + highlight_problems(spec, answers)
+
+
 def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer]:
-    """Every given answer with the known one and its explanation, the verdict last."""
-    form = practised.spec.form
-    values, expected_values = _values(form, given), _values(form, practised.expected)
-    rows: list[tuple[str, str, Mapping[str, object]]] = []
-    for question in form.questions:
-        if question.kind != "text":
-            choices = {choice.value: translate(choice.label) for choice in question.choices}
-            rows.append((f"question.{question.key}", translate(question.label), choices))
-    for rubric in form.rubrics:
-        rows.append((f"rubric.{rubric.key}", rubric.criterion, FINDINGS))
-    rows.append(("verdict", gettext("Verdict"), VERDICTS))
-    result = []
-    for key, title, labels in rows:
-        value, expected = values[key], expected_values[key]
+    """Every given answer with the known one and its explanation, in the order of the page."""
+    form, expected = practised.spec.form, practised.expected
+
+    def explained(
+        field: str, title: object, labels: Mapping[str, object], value: str, known: str = "", typed: str = ""
+    ) -> ExplainedAnswer:
         right = None
-        if expected:
-            right = value == expected
-        in_words, known = _in_words(labels, value), _in_words(labels, expected)
-        result.append(ExplainedAnswer(title, in_words, known, right, practised.why.get(key, "")))
-    return result
+        if known:
+            right = value == known
+        in_words, known_in_words = _in_words(labels, value), _in_words(labels, known)
+        why = practised.why.get(_asked_once(field), "")
+        return ExplainedAnswer(str(title), in_words, known_in_words, right, why, typed)
+
+    lines = []
+    for question in form.questions:
+        if question.kind == "text" or not is_asked(question, given):
+            continue
+        answer = given.questions.get(question.key, Answer())
+        known = expected.questions.get(_asked_once(question.key), Answer())
+        labels = {choice.value: translate(choice.label) for choice in question.choices}
+        title = translate(question.label)
+        lines.append(explained(f"question.{question.key}", title, labels, answer.value, known.value, answer.note))
+    if any(choice.evidence for choice in chosen_choices(form, given)):
+        sources = "; ".join(citation.reference for citation in given.citations)
+        lines.append(explained("citations", gettext("Evidence"), {}, sources))
+    for rubric in form.rubrics:
+        finding = given.rubrics.get(rubric.key, RubricAnswer())
+        known_finding = expected.rubrics.get(rubric.key, RubricAnswer())
+        typed = finding.wording or finding.note
+        lines.append(
+            explained(f"rubric.{rubric.key}", rubric.criterion, FINDINGS, finding.value, known_finding.value, typed)
+        )
+    lines.append(explained("verdict", gettext("Verdict"), VERDICTS, given.verdict, expected.verdict))
+    if form.reasons and given.verdict == Verdict.REJECT:
+        reasons = {reason.code: translate(reason.label) for reason in form.reasons}
+        title = gettext("Reason for rejection")
+        lines.append(explained("reason_code", title, reasons, given.reason_code, expected.reason_code, given.reason))
+    return lines
+
+
+def _asked_once(name: str) -> str:
+    """The name of a question that is asked of each trap or rubric, without that subject."""
+    return name.partition(":")[0]
 
 
 def _in_words(labels: Mapping[str, object], value: str) -> str:
+    if not labels:
+        return value
     return "; ".join(str(labels.get(part, part)) for part in value.split(","))
-
-
-def _values(form: Form, answers: Answers) -> dict[str, str]:
-    values = {"verdict": answers.verdict}
-    for question in form.questions:
-        values[f"question.{question.key}"] = answers.questions.get(question.key, Answer()).value
-    for rubric in form.rubrics:
-        values[f"rubric.{rubric.key}"] = answers.rubrics.get(rubric.key, RubricAnswer()).value
-    return values

@@ -1,23 +1,32 @@
 """Training pages: calibration items, physicians' results, and the tour with its practice case."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Q
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review.answers.answer_form import fill_form
+from review.answers.marked_text import marks
+from review.answers.posted_answers import answers_from_post, without_blank_rows
 from review.calibration import practice, queries, services
-from review.calibration.forms import ExpectedForm, PracticeForm
+from review.calibration.forms import ExpectedForm
 from review.common.decorators import posted_data, redirect_saying, render_form, requires, signed_in_account
+from review.forms.queries import with_forms_in_force
 from review.models import CalibrationItem, Case
-from review.rules.case_spec import answers_from_json, spec_from_json
+from review.rules.blocks import passage_texts
+from review.rules.case_spec import CaseSpec, answers_from_json, spec_from_json
+from review.rules.consolidation import with_first_look
 from review.rules.permissions import Can, require
-from review.rules.questions import problems
-from review.rules.state_machine import State
+from review.rules.questions import Answers, Problem, question_problems
+from review.rules.state_machine import Role, State
+from review.turns.checks import highlight_problems, with_allowed_highlights
 
 
 @requires(Can.OVERSEE, "GET")
@@ -69,12 +78,14 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 
 def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
-    """The practice of a benchmark, for accounts that review or oversee."""
+    """The practice of a benchmark, with the form in force, for accounts that review or oversee."""
     require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
     result = practice.practice(benchmark)
     if result is None:
         raise Http404
-    return result
+    [spec] = with_forms_in_force([result.spec])
+    spec = replace(spec, form=spec.form.at(Role.PRIMARY.stage)).in_language(get_language() or "")
+    return replace(result, spec=spec)
 
 
 @require_GET
@@ -92,37 +103,63 @@ def tour(request: HttpRequest, benchmark: str = "") -> HttpResponse:
 
 @login_required
 def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """The practice case: first look, remaining questions, explained answers.
+    """The practice case: first look, remaining questions, explained answers, as a real case asks.
 
-    Each step posts its answers to the next one; nothing is stored.
+    Nothing is stored: the address of the second step holds the answers of the first look.
     """
     practised = _practice(request, benchmark)
-    case_form = practised.spec.form
-    first_keys = [question.key for question in case_form.first_look.questions]
-    posted = posted_data(request)
-    steps = 1
-    if first_keys:
-        steps = 2
-    context = {"practice": practised, "benchmark": benchmark, "steps": steps}
-    first = PracticeForm(posted, form=case_form.first_look, judged=False)
-    if first_keys and not first.is_valid():
-        context |= {"form": first, "blocks": practised.spec.first_look, "step": 1}
-        return render_form(request, "review/calibration/tour_case.html", context, refused=posted is not None)
-    judged, initial = None, None
-    if posted is not None and "verdict_asked" in posted:
-        judged = posted
-    elif first_keys and posted is not None:
-        initial = first.cleaned_data
-    form = PracticeForm(judged, form=case_form, hidden=first_keys)
-    if form.is_valid():
-        given = form.answers()
-        lines = practice.explain_answers(practised, given)
-        rights = [line.right for line in lines if line.right is not None]
-        context |= {"lines": lines, "right": rights.count(True), "asked": len(rights)}
-        # Sources, notes, wordings and reasons, which the tour leaves out.
-        context["also_asked"] = fill_form(case_form, given, problems(case_form, given)).problems
-        return render(request, "review/calibration/tour_answers.html", context)
-    if initial:
-        form.initial = initial
-    context |= {"form": form, "blocks": practised.spec.blocks, "step": steps}
-    return render_form(request, "review/calibration/tour_case.html", context, refused=judged is not None)
+    spec = practised.spec
+    looks_first, posted = spec.policy.reveal_first_look, posted_data(request)
+    first_look = Answers()
+    if looks_first:
+        first_look = answers_from_post(spec.form.first_look, request.GET, texts=passage_texts(spec.first_look))
+        first_look = with_allowed_highlights(first_look, revealed=False)
+        shown = replace(spec, form=spec.form.first_look, blocks=spec.first_look)
+        missing = question_problems(shown.form, first_look) + highlight_problems(spec, first_look)
+        if "do" in request.GET or (posted is None and not request.GET):
+            return _practice_page(request, practised, shown, first_look)
+        if missing:
+            return _practice_page(request, practised, shown, first_look, missing)
+    answers = answers_from_post(spec.form, posted or QueryDict(), texts=passage_texts(spec.blocks))
+    answers = with_allowed_highlights(answers, revealed=True)
+    if looks_first:
+        answers = with_first_look(spec.form, answers, first_look)
+    if posted is None or "do" in posted:
+        return _practice_page(request, practised, spec, answers)
+    answers = without_blank_rows(answers)
+    if faults := practice.faults(spec, answers):
+        return _practice_page(request, practised, spec, answers, faults)
+    lines = practice.explain_answers(practised, answers)
+    rights = [line.right for line in lines if line.right is not None]
+    context = {"benchmark": benchmark, "lines": lines, "right": rights.count(True), "asked": len(rights)}
+    return render(request, "review/calibration/tour_answers.html", context)
+
+
+def _practice_page(
+    request: HttpRequest,
+    practised: practice.Practice,
+    shown: CaseSpec,
+    answers: Answers,
+    faults: Sequence[Problem] = (),
+) -> HttpResponse:
+    """The practice case as `shown`: all of it, or what the first look shows."""
+    looks_first = practised.spec.policy.reveal_first_look
+    first_look_due = looks_first and shown is not practised.spec
+    committed: list[str] = []
+    view = "shown"
+    if looks_first and not first_look_due:
+        committed = [question.key for question in shown.form.questions if question.first_look]
+        view = "changes"
+    context = {
+        "benchmark": shown.benchmark,
+        "case": shown,
+        "spec": shown,
+        "sheet": fill_form(shown.form, answers, faults, committed=committed, blocks=shown.blocks),
+        "marks": marks(shown, shown.form, answers.highlights, []),
+        "agreed_fields": (),
+        "looks_first": looks_first,
+        "first_look_due": first_look_due,
+        "begins_with_text": True,
+        "view": view,
+    }
+    return render_form(request, "review/calibration/tour_case.html", context, refused=faults)

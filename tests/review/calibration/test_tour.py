@@ -1,6 +1,7 @@
 """The tour: a practice case with explained answers, in both languages; it stores nothing."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings
@@ -16,17 +17,24 @@ from review.rules.state_machine import Phase, Role
 from tests.review.approve import evidence_of
 from tests.review.factories import FULL_FORM, claim, full_approval, open_case, submit
 
+FIRST_LOOK = {"question.naturalness": "3", "question.noticed": "no"}
 CORRECT = {
-    "question.naturalness": "3",
-    "question.noticed": "no",
-    "question.factual": "met",
+    "question.factual:A1": "met",
+    "citation.1.trap": "A1",
+    "citation.1.kind": "search",
+    "citation.1.level": "search",
+    "citation.1.reference": "Register of medicines",
+    "citation.1.passage": "Neurostatin",
+    "citation.1.read_on": "2026-01-31",
     "question.coherence": "met",
     "question.alignment": "met",
     "rubric.R1": "adequate",
     "rubric.R2": "corrected",
+    "rubric.R2.wording": "The response must not give a dose of Neurostatin.",
     "rubric.R3": "removed",
+    "rubric.R3.note": "It tests nothing.",
+    "harm.A1": "mild",
     "verdict": "approve",
-    "verdict_asked": "1",
 }
 STORED = (Assignment, Case, Draft, Event, FirstLook, PersonEvent, Review)
 
@@ -98,29 +106,78 @@ def test_the_first_step_does_not_reveal_the_trap(client: Client, ana: User) -> N
     assert "must say that Neurostatin" not in page
 
 
+def whole_case(**first_look: str) -> str:
+    return f"{case_page()}?{urlencode({**FIRST_LOOK, **first_look})}"
+
+
 def test_the_tour_can_be_completed_and_stores_nothing(client: Client, ana: User) -> None:
     client.force_login(ana)
     before = row_counts()
     assert client.get(reverse("review:tour")).status_code == 200
-    first_answers = {name: CORRECT[name] for name in ("question.naturalness", "question.noticed")}
-    second = client.post(case_page(), first_answers)
+    assert client.get(whole_case(**{"question.noticed": ""})).status_code == 422
+    second = client.get(whole_case())
     assert second.status_code == 200
     assert b"No register of medicines" in second.content
-    missing = client.post(case_page(), {**first_answers, "verdict_asked": "1"})
-    assert missing.status_code == 422
-    answered: Any = client.post(case_page(), {**CORRECT, "rubric.R3": "inadequate"})
-    assert (answered.context["right"], answered.context["asked"]) == (6, 7)
-    assert "Add at least one source" in answered.content.decode(), "what a real case asks for besides"
-    assert client.post(case_page(), CORRECT).context["right"] == 7
+    answered: Any = client.post(whole_case(), {**CORRECT, "rubric.R3": "inadequate", "verdict": "reject"} | REASON)
+    assert (answered.context["right"], answered.context["asked"]) == (5, 7)
+    answered = client.post(whole_case(), CORRECT)
+    assert answered.context["right"] == answered.context["asked"] == 7
+    for shown in (
+        CORRECT["rubric.R2.wording"],
+        CORRECT["citation.1.reference"],
+        "by a search without result",
+        "3, natural",
+    ):
+        assert shown in answered.content.decode()
     assert row_counts() == before
+
+
+REASON = {"reason_code": "misaligned", "reason": "It tests salt."}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "target"),
+    [
+        ("citation.1.reference", "citation-1-reference"),
+        ("rubric.R2.wording", "rubric-2-wording"),
+        ("rubric.R3.note", "rubric-3-note"),
+        ("harm.A1", "harm-1-1"),
+        ("verdict", "verdict-1"),
+    ],
+)
+def test_the_tour_rehearses_all_that_a_real_case_asks(client: Client, ana: User, left_out: str, target: str) -> None:
+    client.force_login(ana)
+    page: Any = client.post(whole_case(), {name: value for name, value in CORRECT.items() if name != left_out})
+    assert page.status_code == 422
+    [problem] = page.context["sheet"].problems
+    assert problem.target == target
+    assert f'id="{target}"' in page.content.decode()
+
+
+def test_rows_of_the_practice_case_come_and_go_without_a_script(client: Client, ana: User) -> None:
+    client.force_login(ana)
+    page: Any = client.post(whole_case(), {**CORRECT, "do": "add-citation"})
+    assert page.status_code == 200
+    assert len(page.context["sheet"].citations) == 2
+    shown: Any = client.get(f"{case_page()}?question.noticed=no&do=add-highlight")
+    assert shown.status_code == 200
+    assert len(shown.context["sheet"].highlights) == 1
 
 
 def test_a_benchmark_without_a_first_look_asks_everything_at_once(client: Client, ana: User) -> None:
     client.force_login(ana)
     assert b"question.category" in client.get(case_page("medhallu")).content
-    answers = {"question.wrong": "yes", "question.plausible": "3", "question.category": "fits", "verdict": "approve"}
-    answered: Any = client.post(case_page("medhallu"), {**answers, "verdict_asked": "1"})
-    assert (answered.context["right"], answered.context["asked"]) == (1, 3)
+    answers = {
+        "question.wrong": "no",
+        "question.wrong.note": "Nothing says so.",
+        "question.plausible": "3",
+        "question.category": "fits",
+        "verdict": "reject",
+        "reason_code": "category",
+        "reason": "Another category.",
+    }
+    answered: Any = client.post(case_page("medhallu"), answers)
+    assert (answered.context["right"], answered.context["asked"]) == (2, 4)
     assert client.get(case_page("invented")).status_code == 404
 
 
