@@ -69,6 +69,10 @@ class LeaderboardEntry:
     differs: tuple[JudgingDifference, ...] = ()
     coverage: Coverage | None = None
 
+    @property
+    def has_interval(self) -> bool:
+        return any(score.low is not None for score in self.scores)
+
 
 @dataclass(frozen=True, slots=True)
 class IncompleteResult:
@@ -133,7 +137,7 @@ class Leaderboard:
 
     @property
     def has_intervals(self) -> bool:
-        return any(score.low is not None for entry in self.entries for score in entry.scores)
+        return any(entry.has_interval for entry in self.entries)
 
     @property
     def has_rank_ranges(self) -> bool:
@@ -191,7 +195,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             elif (run.pk, endpoint.pk) in published:
                 incomplete.append(IncompleteResult(run, endpoint, of_model))
     withdrawn = errata.withdrawn_by_release([release.pk]).get(release.pk, 0)
-    runs = {run.pk: run for of_endpoint in candidates.values() for run, _endpoint in of_endpoint}
+    runs: dict[int, Run] = {}
+    for of_endpoint in candidates.values():
+        runs |= {run.pk: run for run, _endpoint in of_endpoint}
     shown_runs = runs | {result.run.pk: result.run for result in incomplete}
     keys = {pk: _key(run, "leaderboard", protocol) for pk, run in shown_runs.items()}
     ways = {pk: _way(run, protocol, withdrawn) for pk, run in shown_runs.items()}
@@ -365,17 +371,12 @@ def _compare_pairs(
         clusters[np.searchsorted(keys, of_run.keys)] = of_run.units.cluster
     totals = {endpoint.name: by_run[run.pk].placed(keys, endpoint.name) for run, endpoint in measured}
     minimum = max(of_run.minimum for of_run in plans.values())
-    comparisons = [
-        compare_pair(
-            rate, totals[one], totals[other], clusters, {"dataset": "", "first": one, "second": other}, minimum
-        )
-        for one, other in combinations(totals, 2)
-    ]
-    defined = [
-        ((pair.first, pair.second), pair.difference, pair.p)
-        for pair in comparisons
-        if pair.difference is not None and pair.p is not None
-    ]
+    defined = []
+    for one, other in combinations(totals, 2):
+        names = {"dataset": "", "first": one, "second": other}
+        pair = compare_pair(rate, totals[one], totals[other], clusters, names, minimum)
+        if pair.difference is not None and pair.p is not None:
+            defined.append(((one, other), pair.difference, pair.p))
     adjusted = holm([p for _names, _difference, p in defined])
     return {names: (difference, p) for (names, difference, _p), p in zip(defined, adjusted, strict=True)}
 
@@ -395,24 +396,20 @@ def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, .
         whole = COMBINED
     tables = []
     for table in registry.published(benchmark):
-        kept = [
-            place
-            for place, column in enumerate(table.columns)
-            if (column.measure, column.name, column.facet) == ("rate", board.rate.name, "")
-            and (column.dataset or whole) in datasets
-        ]
+        kept = []
+        for place, column in enumerate(table.columns):
+            shows_rate = (column.measure, column.name, column.facet) == ("rate", board.rate.name, "")
+            if shows_rate and (column.dataset or whole) in datasets:
+                kept.append(place)
         rows = [replace(row, values=tuple(row.values[place] for place in kept)) for row in table.rows]
         rows = [row for row in rows if any(value is not None for value in row.values)]
         if not rows:
             continue
         cut = replace(table, columns=tuple(table.columns[place] for place in kept), rows=tuple(rows))
-        own = {
-            entry.endpoint: [
-                {score.dataset: score.value for score in entry.scores}.get(column.dataset or whole)
-                for column in cut.columns
-            ]
-            for entry in board.entries
-            if entry.coverage is None
-        }
+        own = {}
+        for entry in board.entries:
+            if entry.coverage is None:
+                values = {score.dataset: score.value for score in entry.scores}
+                own[entry.endpoint] = [values.get(column.dataset or whole) for column in cut.columns]
         tables.append(filled(cut, own))
     return tuple(tables)

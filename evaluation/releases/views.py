@@ -29,9 +29,10 @@ def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     context = _board_context(release, request)
     listed = {(entry.run, entry.endpoint) for entry in context["board"].entries if entry.coverage}
     context["publication"] = queries.publication(release)
-    context["incomplete"] = [
-        (result, (result.run.pk, result.endpoint.name) in listed) for result in incomplete_results(release)
-    ]
+    incomplete = []
+    for result in incomplete_results(release):
+        incomplete.append((result, (result.run.pk, result.endpoint.name) in listed))
+    context["incomplete"] = incomplete
     return render(request, "evaluation/releases/results.html", context)
 
 
@@ -64,10 +65,11 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
         shown = {}
         if named.is_valid():
             shown = named.cleaned_data
-        results = [
-            row for row in incomplete_results(release) if shown == {"run": row.run.pk, "model": row.endpoint.name}
-        ]
-        context = {"release": release, "result": results[0] if results else None}
+        context: dict[str, Any] = {"release": release, "result": None}
+        for row in incomplete_results(release):
+            if shown == {"run": row.run.pk, "model": row.endpoint.name}:
+                context["result"] = row
+                break
         return render(request, "evaluation/releases/publish.html", context)
     if "run" not in request.POST:
         services.publish(release, actor=signed_in_account(request))

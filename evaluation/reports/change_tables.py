@@ -12,22 +12,23 @@ def changes_as_markdown(report: Report) -> list[str]:
     """The gains, with answers fixed and broken, and the bottleneck of each data set."""
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
     head = ["Comparison", "Data set", "Model", "Metric", "Gain", "95 % interval", "p (Holm)"]
-    cells = [
-        (
-            change.label,
-            datasets[change.first],
-            change.endpoint or "Mean of the models",
-            rate.label,
-            format_difference(change.gain, rate) or "–",
-            format_interval(change.low, change.high, rate) or "–",
-            format_p(change.p_adjusted) or "–",
-            _format_share_of(change.fix_rate, change.moves[FIXED], change.wrong),
-            _format_share_of(change.break_rate, change.moves[BROKEN], change.right),
-            change.clusters,
+    cells = []
+    for change in report.numbers.changes:
+        rate = rates[change.rate]
+        cells.append(
+            (
+                change.label,
+                datasets[change.first],
+                change.endpoint or "Mean of the models",
+                rate.label,
+                format_difference(change.gain, rate) or "–",
+                format_interval(change.low, change.high, rate) or "–",
+                format_p(change.p_adjusted) or "–",
+                _format_share_of(change.fix_rate, change.moves[FIXED], change.wrong),
+                _format_share_of(change.break_rate, change.moves[BROKEN], change.right),
+                change.clusters,
+            )
         )
-        for change in report.numbers.changes
-        for rate in [rates[change.rate]]
-    ]
     lines = text_tables.section("Fixed and broken answers", [*head, "Fixed", "Broken", "Samples"], cells)
     for bottleneck in report.numbers.bottlenecks:
         rate = rates[bottleneck.rate]
@@ -49,14 +50,13 @@ def _format_share_of(share: float | None, n: int, whole: int) -> str:
 def averages_as_markdown(report: Report) -> list[str]:
     """The unweighted means over models and over data sets."""
     datasets, rates = dict(report.datasets), {rate.name: rate.label for rate in report.rates}
-    cells = [
-        (rates[rate], name, kind, format_share(value, percent=False) or "–")
-        for rate, variant, means in report.averages
-        for name, kind, value in [
-            *((datasets[name], "models", value) for name, value in means.by_dataset.items()),
-            *((f"{name} {variant}".strip(), "data sets", value) for name, value in means.by_model.items()),
-        ]
-    ]
+    cells = []
+    for rate, variant, means in report.averages:
+        for name, value in means.by_dataset.items():
+            cells.append((rates[rate], datasets[name], "models", format_share(value, percent=False) or "–"))
+        for name, value in means.by_model.items():
+            model = f"{name} {variant}".strip()
+            cells.append((rates[rate], model, "data sets", format_share(value, percent=False) or "–"))
     return text_tables.section("Unweighted means", ["Metric", "Mean of", "Over", "Value"], cells)
 
 

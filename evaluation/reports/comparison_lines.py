@@ -29,8 +29,12 @@ KIND_LABELS = {
 
 def reach_of(comparisons: Iterable[ModelComparison]) -> float:
     """The largest distance from zero of these differences and their intervals."""
-    ends = ((each.difference, each.low, each.high) for each in comparisons)
-    return max((abs(end) for each in ends for end in each if end is not None), default=0.0)
+    reach = 0.0
+    for each in comparisons:
+        for end in (each.difference, each.low, each.high):
+            if end is not None:
+                reach = max(reach, abs(end))
+    return reach
 
 
 def scale_of(reach: float, rate: Rate) -> tuple[str, str]:
@@ -84,10 +88,10 @@ def kind_label(kind: str) -> str:
 
 def rule_names(protocol: Protocol) -> list[tuple[str, str]]:
     """(name, label) of what a plan has rules for: outcomes, and failures of the judge if any."""
-    failures = () if protocol.judge is None else JUDGE_FAILURES
-    return [(name, str(label)) for name, label in Response.Outcome.choices] + [
-        (name, str(KIND_LABELS[name])) for name in failures
-    ]
+    names = [(name, str(label)) for name, label in Response.Outcome.choices]
+    if protocol.judge is not None:
+        names += [(name, str(KIND_LABELS[name])) for name in JUDGE_FAILURES]
+    return names
 
 
 def rule_label(rule: str, protocol: Protocol) -> str:

@@ -235,10 +235,12 @@ def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]
     """Head and rows as papers print them: the primary metric with its interval."""
     rate = report.planned_rate
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
-    return ["Model", *(label for _name, label in report.datasets)], [
-        [endpoint, *(_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets)]
-        for endpoint in report.endpoints
-    ]
+    head: list[object] = ["Model", *(label for _name, label in report.datasets)]
+    rows = []
+    for endpoint in report.endpoints:
+        shares = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
+        rows.append([endpoint, *shares])
+    return head, rows
 
 
 def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
@@ -268,12 +270,13 @@ def _endings(report: Report) -> list[str]:
         for ending in report.numbers.endings
     ]
     lines = ["", "## How responses ended", "", *text_tables.markdown(head, rows)]
-    notes = [
-        f"- {odd.endpoint}: {odd.responses} responses ended in an unknown way ({odd.ending}) and are left out."
-        if odd.ending
-        else f"- {odd.endpoint}: {odd.responses} responses still begin like reasoning, which the judge may have read."
-        for odd in report.oddities
-    ]
+    notes = []
+    for odd in report.oddities:
+        if odd.ending:
+            what = f"ended in an unknown way ({odd.ending}) and are left out"
+        else:
+            what = "still begin like reasoning, which the judge may have read"
+        notes.append(f"- {odd.endpoint}: {odd.responses} responses {what}.")
     if unread := report.unread.count:
         errors = ", ".join(f"{n}: {failure_words(name)}" for name, n in report.unread.by_error.items())
         notes.append(
@@ -281,7 +284,9 @@ def _endings(report: Report) -> list[str]:
         )
     if report.estimated:
         notes.append(f"- The cost of {report.estimated} calls is an upper estimate: no usage was reported.")
-    return [*lines, *([""] if notes else []), *notes]
+    if notes:
+        lines.append("")
+    return lines + notes
 
 
 def _comparisons(report: Report) -> list[str]:
@@ -359,24 +364,25 @@ def as_latex(report: Report) -> str:
     lines += [rf"\item {text_tables.tex(f'{name}: {value}')}" for name, value in said.facts]
     lines += [r"\end{itemize}", *(f"% {line}" for line in said.citation.splitlines())]
     lines += text_tables.latex(" ".join(notes), *_models_by_data_sets(report))
-    bounded = [
-        (row.endpoint, datasets[row.dataset], measured.excluded, *_bounds(measured, percent=rate.percent))
-        for row in report.overall
-        if (measured := row.rates[rate.name]).excluded and measured.bounds
-    ]
+    bounded = []
+    for row in report.overall:
+        measured = row.rates[rate.name]
+        if measured.excluded and measured.bounds:
+            bounds = _bounds(measured, percent=rate.percent)
+            bounded.append((row.endpoint, datasets[row.dataset], measured.excluded, *bounds))
     if bounded:
         caption = f"{rate.label} with all exclusions counted for the model (best case), and against it (worst case)."
         lines += text_tables.latex(caption, ["Model", "Data set", "Excluded", *BOUNDS], bounded)
-    compared = [
-        (
-            f"{datasets[comparison.dataset]}{f' ({SECONDARY})' if comparison.role == SECONDARY else ''}",
-            f"{comparison.first} – {comparison.second}",
-            *_difference(comparison, rate),
-            format_p(comparison.p_adjusted) or "–",
-        )
-        for comparison in report.numbers.comparisons
-        if comparison.rate == rate.name
-    ]
+    compared = []
+    for comparison in report.numbers.comparisons:
+        if comparison.rate != rate.name:
+            continue
+        dataset = str(datasets[comparison.dataset])
+        if comparison.role == SECONDARY:
+            dataset += f" ({SECONDARY})"
+        models = f"{comparison.first} – {comparison.second}"
+        p = format_p(comparison.p_adjusted) or "–"
+        compared.append((dataset, models, *_difference(comparison, rate), p))
     if compared:
         caption = f"Differences of models in {rate.label}, paired by {clusters}; p adjusted by Holm."
         lines += text_tables.latex(caption, ["Data set", "Models", "Difference", "95 % interval", "p"], compared)

@@ -32,7 +32,8 @@ class NamedChart:
 def chart_named(figures: ReportFigures, name: str, of_paper: Sequence[PaperView] = ()) -> NamedChart | None:
     """The chart of this name in the figures, or in those of the paper; None if there is none."""
     drawn = [*_charts(figures, gettext(figures.rate.label))]
-    drawn += [NamedChart(chart, view.filled.table.title) for view in of_paper for chart in view.charts]
+    for view in of_paper:
+        drawn += [NamedChart(chart, view.filled.table.title) for chart in view.charts]
     return next((named for named in drawn if named.chart.name == name), None)
 
 
@@ -75,11 +76,13 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
     if isinstance(chart, BarChart) and chart.ticks:
         yield "label", "series", "value", "low", "high", "numerator", "denominator"
         for mark in chart.marks:
-            shares = [
-                None if position is None else round(position / 100, 4) for position in (mark.width, mark.low, mark.high)
-            ]
-            counts = mark.count.split("/") if mark.count else ("", "")
-            yield mark.label, mark.series, *(shares if mark.text else ("", "", "")), *counts
+            shares: list[object] = ["", "", ""]
+            if mark.text:
+                shares = [_share(position) for position in (mark.width, mark.low, mark.high)]
+            counts = ["", ""]
+            if mark.count:
+                counts = mark.count.split("/")
+            yield mark.label, mark.series, *shares, *counts
     elif isinstance(chart, BarChart):
         yield "label", "series", "count"
         yield from ((mark.label, mark.series, mark.text) for mark in chart.marks)
@@ -102,6 +105,13 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
             for shape in chart.shapes:
                 values = [point.value for point in shape.points if point.axis == axis.label]
                 yield axis.label, shape.sign.label, values[0] if values else None
+
+
+def _share(position: float | None) -> float | None:
+    """The share from 0 to 1 at a position on the scale."""
+    if position is None:
+        return None
+    return round(position / 100, 4)
 
 
 def _number(text: str) -> float | str:

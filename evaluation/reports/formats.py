@@ -100,12 +100,15 @@ def as_csv(report: Report, table: str = "") -> str:
 def _corrected(report: Report) -> dict[tuple[str, str, str, str], dict[str, Any]]:
     """Rate, data set and models -> the columns of the difference corrected by physicians."""
     validation = summary.validation(report.run) or {"rate": "", "comparisons": []}
-    return {
-        (validation["rate"], row["dataset"], row["first"], row["second"]): {
-            f"corrected_{'difference' if name == 'value' else name}": value for name, value in row["corrected"].items()
-        }
-        for row in validation["comparisons"]
-    }
+    corrected = {}
+    for row in validation["comparisons"]:
+        columns = {}
+        for name, value in row["corrected"].items():
+            if name == "value":
+                name = "difference"
+            columns[f"corrected_{name}"] = value
+        corrected[validation["rate"], row["dataset"], row["first"], row["second"]] = columns
+    return corrected
 
 
 def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:

@@ -48,7 +48,9 @@ class ReportAnswer:
 
 def answer(of: Report, rate: Rate) -> ReportAnswer:
     """The answer of a report to a rate, in the language that is active."""
-    sentences = [sentence for dataset in _datasets(of) for sentence in _sentences(of, rate, dataset)]
+    sentences: list[str] = []
+    for dataset in _datasets(of):
+        sentences += _sentences(of, rate, dataset)
     return ReportAnswer(tuple(sentences), tuple(_facts(of)), bibtex(of.run.release))
 
 
@@ -102,11 +104,11 @@ def _datasets(of: Report) -> list[str]:
 
 
 def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
-    rows = [
-        (row.endpoint, measured)
-        for row in of.overall
-        if row.dataset == dataset and (measured := row.rates[rate.name]).value is not None
-    ]
+    rows = []
+    for row in of.overall:
+        measured = row.rates[rate.name]
+        if row.dataset == dataset and measured.value is not None:
+            rows.append((row.endpoint, measured))
     labels = dict(of.datasets)
     words = {"rate": gettext(rate.label), "dataset": gettext(labels[dataset]), "release": str(of.run.release)}
     if not rows:
@@ -138,11 +140,10 @@ def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
 
 def _differences(of: Report, rate: Rate, dataset: str, measured: set[str]) -> list[str]:
     """The largest differences on a data set between measured models, of those with an interval."""
-    pairs = [
-        each
-        for each in of.numbers.comparisons
-        if (each.rate, each.dataset) == (rate.name, dataset) and {each.first, each.second} <= measured
-    ]
+    pairs = []
+    for each in of.numbers.comparisons:
+        if each.rate == rate.name and each.dataset == dataset and {each.first, each.second} <= measured:
+            pairs.append(each)
     known = [(each, each.difference) for each in pairs if each.difference is not None and each.low is not None]
     if pairs and not known:
         return [gettext("Too few samples for intervals, and to say which model differs from which.")]

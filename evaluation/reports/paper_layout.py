@@ -57,11 +57,11 @@ def _bars_of_samples(each: FilledTable, name: str) -> Iterator[BarChart]:
 def _bars(each: FilledTable, name: str) -> Iterator[BarChart]:
     """A chart for each column, with a bar for each row."""
     for place, column in enumerate(each.table.columns):
-        marks = [
-            Bar(_name(row), row.values[place], percent=False, hollow=row.published)
-            for row in each.rows
-            if row.values[place] is not None
-        ]
+        marks = []
+        for row in each.rows:
+            value = row.values[place]
+            if value is not None:
+                marks.append(Bar(_name(row), value, percent=False, hollow=row.published))
         if marks:
             yield bars(marks, name=f"{name}-{place}", title=column.label)
 
@@ -71,11 +71,10 @@ def _radars(each: FilledTable, name: str) -> Iterator[RadarChart]:
     rows = [row for row in each.rows if not row.mean]
     groups = dict.fromkeys(column.group for column in each.table.columns)
     for place, group in enumerate(groups):
-        spokes = [
-            index
-            for index, column in enumerate(each.table.columns)
-            if column.group == group and any(row.values[index] is not None for row in rows)
-        ]
+        spokes = []
+        for index, column in enumerate(each.table.columns):
+            if column.group == group and any(row.values[index] is not None for row in rows):
+                spokes.append(index)
         if len(spokes) < MIN_AXES or len(rows) > MAX_SERIES:
             continue
         axes = [each.table.columns[index].heading for index in spokes]
@@ -126,11 +125,15 @@ def _of_samples(report: Report, column: PaperColumn) -> float | None:
 
 def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float | None]:
     """The share of the release's samples with each column's facet value, to compare errors with."""
-    counts = [
-        shares_of_samples(report.run.release, column.facet, "").get(column.value, (0, 0))[1] for column in columns
-    ]
+    counts = []
+    for column in columns:
+        shares = shares_of_samples(report.run.release, column.facet, "")
+        _hits, count = shares.get(column.value, (0, 0))
+        counts.append(count)
     total = sum(counts)
-    return [count / total if total else None for count in counts]
+    if not total:
+        return [None] * len(counts)
+    return [count / total for count in counts]
 
 
 def _whole(report: Report) -> str:
@@ -226,35 +229,30 @@ def as_csv(report: Report) -> str:
             source = OWN
             if row.published:
                 source = PUBLISHED
-            values = zip(each.table.columns, row.cells, strict=True)
-            rows += [
-                (
-                    each.table.name,
-                    row.group,
-                    row.model,
-                    source,
-                    column.label,
-                    "" if cell == "–" else cell.replace(",", ""),
-                )
-                for column, cell in values
-            ]
+            for column, cell in zip(each.table.columns, row.cells, strict=True):
+                number = cell.replace(",", "")
+                if cell == "–":
+                    number = ""
+                rows.append((each.table.name, row.group, row.model, source, column.label, number))
     return csv_text.table(rows)
 
 
 def as_json(report: Report) -> str:
     """The tables as JSON, with the numbers as they are printed."""
-    tables = [
-        {
-            "name": each.table.name,
-            "title": each.table.title,
-            "place": each.table.place,
-            "note": each.table.note,
-            "columns": [column.label for column in each.table.columns],
-            "rows": [_row_values(row) for row in each.rows],
-        }
-        for each in paper_tables(report)
-    ]
+    tables = [_table_values(each) for each in paper_tables(report)]
     return json.dumps({"run": report.run.pk, "simulated": report.simulated, "tables": tables}, ensure_ascii=False)
+
+
+def _table_values(each: FilledTable) -> dict[str, Any]:
+    table = each.table
+    return {
+        "name": table.name,
+        "title": table.title,
+        "place": table.place,
+        "note": table.note,
+        "columns": [column.label for column in table.columns],
+        "rows": [_row_values(row) for row in each.rows],
+    }
 
 
 def _row_values(row: FilledRow) -> dict[str, Any]:
@@ -285,10 +283,15 @@ def _head(each: FilledTable) -> list[str]:
 
 
 def _cells(each: FilledTable) -> list[list[str]]:
-    return [
-        [*([row.group] if each.table.groups else []), row.model, PUBLISHED if row.published else OWN, *row.cells]
-        for row in each.rows
-    ]
+    lines = []
+    for row in each.rows:
+        cells = [row.model, OWN, *row.cells]
+        if row.published:
+            cells[1] = PUBLISHED
+        if each.table.groups:
+            cells.insert(0, row.group)
+        lines.append(cells)
+    return lines
 
 
 def _notices(report: Report) -> list[str]:

@@ -352,7 +352,10 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
 
     Raises WrongWeights.
     """
-    usual = {value: weight for rate in protocol.rates if rate.weights for value, weight in rate.weights.of.items()}
+    usual: dict[str, int] = {}
+    for rate in protocol.rates:
+        if rate.weights:
+            usual |= rate.weights.of
     chosen: dict[str, int] = {}
     for text in filter(None, (part.strip() for part in weights.split(","))):
         value, _sign, number = (part.strip() for part in text.partition(":"))

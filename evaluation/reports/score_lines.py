@@ -63,12 +63,13 @@ def _chart(report: Report, rule: ScoreRule) -> BoxChart:
 
 def score_lines(report: Report, rows: Sequence[ScoreRow]) -> tuple[ScoreLine, ...]:
     """A line for each score of each row, without values of a breakdown that have no scores."""
-    return tuple(
-        (row, rule, row.scores[rule.name])
-        for row in rows
-        for rule in report.protocol.scores
-        if row.scores[rule.name].n or not row.value
-    )
+    lines = []
+    for row in rows:
+        for rule in report.protocol.scores:
+            score = row.scores[rule.name]
+            if score.n or not row.value:
+                lines.append((row, rule, score))
+    return tuple(lines)
 
 
 def quartiles(score: MeasuredScore) -> str:

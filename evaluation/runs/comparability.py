@@ -77,7 +77,10 @@ def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability
     asked = queries.models_asked(run)
     judge_names = {judge.name for judge in queries.judges_of(run)}
     judges = [_with_settings(model) for model in asked if model.endpoint in judge_names]
-    prompts = sorted({prompt for model in asked for prompt in model.prompts})
+    prompts_asked: set[str] = set()
+    for model in asked:
+        prompts_asked.update(model.prompts)
+    prompts = sorted(prompts_asked)
     if run.prompts:
         prompts.append(run.prompts)
     panel = judging = temperature = ""

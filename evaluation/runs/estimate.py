@@ -1,6 +1,6 @@
 """Estimates the calls and cost of a run before launch, with the basis of each line."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import ceil
 
@@ -13,6 +13,7 @@ from evaluation.runs import queries
 from evaluation.runs.adding import Checks, check_checks
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
+from generation.llm.types import Request
 from generation.models import Release, ReleasedSample
 from generation.prompts import queries as prompts_queries
 
@@ -50,40 +51,39 @@ def _estimate(settings: RunSettings) -> Estimate:
                 if judging == Run.Judging.PER_SAMPLE:
                     judged[prompts[""]] += count * answers
                     continue
-                separate = {
-                    key: n for key, n in by_key.get(task, {}).items() if protocol.rubric_applies(key, ask.variant)
-                }
+                separate = by_key.get(task, {})
                 for key, n in separate.items():
-                    judged[prompts.get(key, "")] += n * answers
-                if others := rubrics[task] - sum(by_key.get(task, {}).values()):
+                    if protocol.rubric_applies(key, ask.variant):
+                        judged[prompts.get(key, "")] += n * answers
+                if others := rubrics[task] - sum(separate.values()):
                     usual = [prompt for key, prompt in prompts.items() if key not in protocol.by_rubric]
                     judged[usual[0] if usual else ""] += others * answers
-    known_requests = [
-        queries.model_request(ask, settings.sampling, repeat)
-        for repeat in range(settings.answers)
-        for sample in _spread_samples(release)
-        for ask in queries.questions(protocol, sample, settings.seed, datasets)
-        if not ask.after  # its text depends on an answer
-    ]
-    lines = [
-        estimate_line(
-            "target",
-            endpoint,
-            prompt,
-            count,
-            known=[request for request in known_requests if request.prompt == prompt],
-            fresh=settings.fresh,
-            batched=in_batches and endpoint.batches,
-        )
-        for endpoint in tested
-        for prompt, count in asked.items()
-    ]
+    known_requests = _known_requests(settings, protocol, datasets)
+    lines = []
+    for endpoint in tested:
+        batched = in_batches and endpoint.batches
+        for prompt, count in asked.items():
+            known = known_requests.get(prompt, [])
+            lines.append(
+                estimate_line("target", endpoint, prompt, count, known=known, fresh=settings.fresh, batched=batched)
+            )
     for judge in judges:
         batched = in_batches and judge.batches
         lines += [estimate_line("judge", judge, prompt, count, batched=batched) for prompt, count in judged.items()]
     blind = _judged_policies(settings, protocol, datasets)
     lines += [estimate_line("judge", judges[0], prompt, count) for prompt, count in blind.items()]
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
+
+
+def _known_requests(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> dict[str, list[Request]]:
+    """The requests, by prompt, of a few samples: those whose text depends on no answer."""
+    known: dict[str, list[Request]] = defaultdict(list)
+    for repeat in range(settings.answers):
+        for sample in _spread_samples(settings.release):
+            for ask in queries.questions(protocol, sample, settings.seed, datasets):
+                if not ask.after:
+                    known[ask.prompt].append(queries.model_request(ask, settings.sampling, repeat))
+    return known
 
 
 def estimate_checks(checks: Checks) -> Estimate:
@@ -108,7 +108,8 @@ def estimate_checks(checks: Checks) -> Estimate:
     models, judges = {endpoint.pk: endpoint for endpoint in settings.tested}, settings.judges[:1]
     # A repetition has a number that no earlier call has.
     lines = [estimate_line("target", models[pk], prompt, n, fresh=True) for (pk, prompt), n in asked.items()]
-    lines += [estimate_line("judge", judge, prompt, n, fresh=True) for judge in judges for prompt, n in judged.items()]
+    for judge in judges:
+        lines += [estimate_line("judge", judge, prompt, n, fresh=True) for prompt, n in judged.items()]
     return Estimate(tuple(lines), rows=len(rows), paces=paces([*models.values(), *judges]))
 
 

@@ -177,11 +177,10 @@ class RunForm(SpendingForm):
 
 def _temperature_help() -> str:
     """The help text with the published temperature of each benchmark that has a release."""
-    published = [
-        f"{gettext(protocol.label)}: {protocol.judge_temperature}"
-        for _name, protocol in _released()
-        if protocol.judge_temperature is not None
-    ]
+    published = []
+    for _name, protocol in _released():
+        if protocol.judge_temperature is not None:
+            published.append(f"{gettext(protocol.label)}: {protocol.judge_temperature}")
     text = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
     # Not inline: xgettext does not read f-strings.
     note = gettext("A temperature set on the judge's endpoint is used only where none is published.")

@@ -109,20 +109,18 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
     available = data_sets_in(settings.release)
-    return tuple(
-        dataset
-        for dataset in available
-        if (dataset.name in settings.datasets if settings.datasets else dataset.by_default)
-    )
+    if settings.datasets:
+        return tuple(dataset for dataset in available if dataset.name in settings.datasets)
+    return tuple(dataset for dataset in available if dataset.by_default)
 
 
 def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[ReleasedSample]:
     """The first sample of each task of these data sets, which stands for all of the task."""
-    return [
-        sample
-        for task in dict.fromkeys(dataset.task for dataset in datasets)
-        for sample in ReleasedSample.objects.filter(release=release, task=task).order_by("position")[:1]
-    ]
+    samples = ReleasedSample.objects.filter(release=release).order_by("position")
+    firsts: list[ReleasedSample] = []
+    for task in dict.fromkeys(dataset.task for dataset in datasets):
+        firsts.extend(samples.filter(task=task)[:1])
+    return firsts
 
 
 def counts_by_task(release: Release) -> tuple[dict[str, int], dict[str, int]]:
@@ -328,12 +326,13 @@ def example_judgings(
     if judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
         whole = protocol.sample_judging
         return [("", whole.judge(sample, rubrics, variant, answer), whole.shape)]
-    judged = [(rubric, protocol.judging(rubric.key, preset)) for rubric in rubrics]
-    return [
-        (rubric.key, each.judge(sample, rubric, variant or min(each.variants, default=""), answer), each.shape)
-        for rubric, each in judged
-        if each is not None
-    ]
+    examples: list[tuple[str, Request, type[BaseModel]]] = []
+    for rubric in rubrics:
+        each = protocol.judging(rubric.key, preset)
+        if each is not None:
+            first_judged = variant or min(each.variants, default="")
+            examples.append((rubric.key, each.judge(sample, rubric, first_judged, answer), each.shape))
+    return examples
 
 
 def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
@@ -347,10 +346,10 @@ def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Ru
     rows_loaded = list(judgments.select_related("rubric__sample", "response__sample", "run").order_by("rubric__pk"))
     key, seed = rows_loaded[0].rubric.sample.key, rows_loaded[0].run.seed
     rows_loaded.sort(key=lambda judgment: _place_in_prompt(seed, key, judgment.rubric.key))
-    rubrics = {
-        judgment.pk: Rubric(judgment.rubric.key, judgment.rubric.criterion, tuple(judgment.rubric.traps))
-        for judgment in rows_loaded
-    }
+    rubrics = {}
+    for judgment in rows_loaded:
+        row = judgment.rubric
+        rubrics[judgment.pk] = Rubric(row.key, row.criterion, tuple(row.traps))
     return sample_value(rows_loaded[0].rubric.sample), rubrics, rows_loaded[0].response
 
 
@@ -426,12 +425,11 @@ def count_rubrics(run: Run) -> int:
     """The number of judgments that all responses of a run need."""
     protocol = registry.protocol(run.release.benchmark)
     responses = Response.objects.filter(run=run).exclude(status=Status.DROPPED)  # those of a model that was left out
-    left_out = [
-        responses.filter(sample__rubrics__key=key).exclude(variant__in=judging.variants).count()
-        for key, judging in protocol.by_rubric.items()
-        if judging.variants
-    ]
-    return int(responses.aggregate(n=Count("sample__rubrics"))["n"]) - sum(left_out)
+    needed = int(responses.aggregate(n=Count("sample__rubrics"))["n"])
+    for key, judging in protocol.by_rubric.items():
+        if judging.variants:
+            needed -= responses.filter(sample__rubrics__key=key).exclude(variant__in=judging.variants).count()
+    return needed
 
 
 def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, int]]:
@@ -467,11 +465,13 @@ def left_out(run: Run) -> list[LeftOut]:
     """The models and judges that were left out of a run, in their order."""
     tested = run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk")
     rows = [LeftOut(row.endpoint, TARGET, row.left_out_at, row.left_out_because) for row in tested if row.left_out_at]
-    return rows + [
-        LeftOut(judge, JUDGE, datetime.fromisoformat(entry["at"]), entry["because"])
-        for judge in (judges_of(run) if run.judges_left_out else ())
-        if (entry := run.judges_left_out.get(str(judge.pk)))
-    ]
+    if not run.judges_left_out:
+        return rows
+    for judge in judges_of(run):
+        entry = run.judges_left_out.get(str(judge.pk))
+        if entry:
+            rows.append(LeftOut(judge, JUDGE, datetime.fromisoformat(entry["at"]), entry["because"]))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,11 @@ def selecting_models(run: Run) -> tuple[str, ...]:
     if not chosen.names:
         return ()
     reported = reported_names([run])
-    tested = run.endpoints.all()
-    return tuple(
-        sorted(
-            endpoint.name for endpoint in tested if chosen.includes(endpoint, reported.get((run.pk, endpoint.pk), ""))
-        )
-    )
+    names = []
+    for endpoint in run.endpoints.all():
+        if chosen.includes(endpoint, reported.get((run.pk, endpoint.pk), "")):
+            names.append(endpoint.name)
+    return tuple(sorted(names))
 
 
 def reported_names(runs: Iterable[Run]) -> dict[tuple[int, int], str]:

@@ -99,14 +99,9 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     protocol = registry.protocol(run.release.benchmark)
     tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     judges = [judge.name for judge in queries.judges_of(run)]
-    published = next(
-        (
-            setting
-            for setting in (protocol.judge_temperature, run.judge and run.judge.temperature)
-            if setting is not None
-        ),
-        None,
-    )
+    published = protocol.judge_temperature
+    if published is None and run.judge is not None:
+        published = run.judge.temperature
     stored: dict[str, Any] = {
         "release": run.release.reference,
         "endpoints": list(tested),
@@ -127,7 +122,10 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         "judge": ("further_judges", "judge_temperature"),
         "datasets": ("primary_dataset",),
     }
-    left_out = {setting for name, names in dependents.items() if name in given for setting in names}
+    left_out: set[str] = set()
+    for name, names in dependents.items():
+        if name in given:
+            left_out.update(names)
     if given.get("preset", stored["preset"]) != stored["preset"]:
         left_out |= {"metric", "outcomes"}
     return {**{name: value for name, value in stored.items() if value != "" and name not in left_out}, **given}

@@ -9,17 +9,18 @@ from evaluation.models import Run
 from evaluation.runs import queries
 from generation.jobs.kinds import Trial
 from generation.llm.types import Request
+from generation.models import Endpoint
 
 
 def example_questions(run: Run) -> list[Request]:
     """Example requests of a run: the first sample of each task, in each variant."""
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
+    requests = []
     with queries.prompts_of(run):
-        return [
-            queries.model_request(ask, run.sampling)
-            for first in queries.first_samples(run.release, datasets)
-            for ask in queries.questions(protocol, first, run.seed, datasets)
-        ]
+        for first in queries.first_samples(run.release, datasets):
+            for ask in queries.questions(protocol, first, run.seed, datasets):
+                requests.append(queries.model_request(ask, run.sampling))
+    return requests
 
 
 def trials(run: Run) -> list[Trial]:
@@ -31,39 +32,35 @@ def trials(run: Run) -> list[Trial]:
     if run.origin == Run.Origin.IMPORTED:
         return []
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
-    firsts = queries.first_samples(run.release, datasets)
+    asked: list[Asked] = []
+    judged: list[Asked] = []
+    preset = run.plan.get("preset", "")
     with queries.prompts_of(run):
-        asks = [
-            ask for sample in firsts for ask in queries.questions(protocol, sample, run.seed, datasets) if not ask.after
-        ]
-        judged = _unlike(
-            (queries.judge_request(request, run, answer=0), shape)
-            for sample in firsts
-            if (rubrics := queries.rubric_values(sample))
-            for _key, request, shape in queries.example_judgings(
-                protocol, sample, rubrics, run.judging, preset=run.plan.get("preset", "")
-            )
-        )
-    asked = _unlike([(queries.model_request(ask, run.sampling), None) for ask in asks])
+        for sample in queries.first_samples(run.release, datasets):
+            for ask in queries.questions(protocol, sample, run.seed, datasets):
+                if not ask.after:
+                    asked.append((queries.model_request(ask, run.sampling), None))
+            rubrics = queries.rubric_values(sample)
+            if rubrics:
+                examples = queries.example_judgings(protocol, sample, rubrics, run.judging, preset=preset)
+                for _key, request, shape in examples:
+                    judged.append((queries.judge_request(request, run, answer=0), shape))
     tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
-    return [
-        Trial(
-            queries.endpoint_as_launched(run, endpoint),
-            role,
-            request,
-            shape,
-            batched=run.transport == Run.Transport.BATCH and endpoint.batches,
-        )
-        for role, endpoints, requests in (
-            (queries.TARGET, tested, asked),
-            (queries.JUDGE, queries.judges_asked(run), judged),
-        )
-        for endpoint in endpoints
-        for request, shape in requests
-    ]
+    found = []
+    for endpoint in tested:
+        found += _trials_of(run, endpoint, queries.TARGET, _unlike(asked))
+    for judge in queries.judges_asked(run):
+        found += _trials_of(run, judge, queries.JUDGE, _unlike(judged))
+    return found
 
 
 Asked = tuple[Request, type[BaseModel] | None]
+
+
+def _trials_of(run: Run, endpoint: Endpoint, role: str, requests: Iterable[Asked]) -> list[Trial]:
+    batched = run.transport == Run.Transport.BATCH and endpoint.batches
+    launched = queries.endpoint_as_launched(run, endpoint)
+    return [Trial(launched, role, request, shape, batched=batched) for request, shape in requests]
 
 
 def _unlike(requests: Iterable[Asked]) -> list[Asked]:

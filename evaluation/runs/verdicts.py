@@ -218,9 +218,11 @@ def warm_votes(run: Run) -> dict[int, bool]:
     cached: dict[int, dict[int, bool]] = {}
     for judge, subject, tokens in calls.values_list("endpoint", "subject", "tokens_cached"):
         cached.setdefault(judge, {})[int(subject.removeprefix("vote:"))] = tokens > 0
-    return {
-        vote: is_warm for of_judge in cached.values() if any(of_judge.values()) for vote, is_warm in of_judge.items()
-    }
+    warm: dict[int, bool] = {}
+    for of_judge in cached.values():
+        if any(of_judge.values()):
+            warm |= of_judge
+    return warm
 
 
 def _responses(run: Run) -> pl.DataFrame:

@@ -153,7 +153,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     batches = []
     if in_batches:
         batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1])
-    weights = [pair for rate in report.rates if rate.weights for pair in rate.weights.of.items()]
+    weights: list[tuple[str, int]] = []
+    for rate in report.rates:
+        if rate.weights:
+            weights += rate.weights.of.items()
     datasets = [_(label) for name, label in report.datasets if name != COMBINED]
     context = {
         **job_context(RUNS, watched_run, request),

@@ -303,9 +303,10 @@ class _RunWork:
             models = self._bind_judge(lane, row, response.sample_id, response.subject)
             for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
                 decisions[key].append(decision)
-            ends = [
-                (joint_row, *_final_state(decisions[rubrics[judgments[joint_row.pk].pk].key])) for joint_row in rows
-            ]
+            ends = []
+            for joint_row in rows:
+                rubric = rubrics[judgments[joint_row.pk].pk]
+                ends.append((joint_row, *_final_state(decisions[rubric.key])))
         except REQUEUE_ERRORS:
             await lane.run(partial(_requeue_all, rows[1:]))
             raise
@@ -511,12 +512,10 @@ def _store_responses(
     A judgment is queued, or decided if code has read the answer (`READINGS`). It fails at once if
     there is no answer, or if `rules` count the outcome of the response regardless of its text.
     """
-    was_stored = finish_all(
-        [
-            (row, status, {name: value for name, value in fields.items() if name != READINGS})
-            for row, status, fields in ends
-        ]
-    )
+    stored_ends: list[End] = []
+    for row, status, fields in ends:
+        stored_ends.append((row, status, {name: value for name, value in fields.items() if name != READINGS}))
+    was_stored = finish_all(stored_ends)
     stored = [end for end, ours in zip(ends, was_stored, strict=True) if ours]
     rubrics = rubrics_of({row.sample_id for row, _, _ in stored})
     judgments: list[Judgment] = []

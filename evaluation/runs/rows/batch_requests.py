@@ -24,14 +24,10 @@ Status = Work.Status
 
 def fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -> None:
     """Put queued rows that wait for no other answer into provider batches."""
-    fills: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[BatchRequest]]]] = [
-        (
-            endpoint,
-            queues.responses_to_take(run).filter(endpoint=endpoint),
-            partial(_question_requests, run=run, protocol=protocol),
-        )
-        for endpoint in offers.values()
-    ]
+    fills: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[BatchRequest]]]] = []
+    for endpoint in offers.values():
+        responses = queues.responses_to_take(run).filter(endpoint=endpoint)
+        fills.append((endpoint, responses, partial(_question_requests, run=run, protocol=protocol)))
     if run.judge_id is not None and run.judge_id in offers:
         judgments = queues.judgments_to_take(run)
         fills.append((offers[run.judge_id], judgments, partial(_judgment_requests, run=run, protocol=protocol)))
@@ -50,11 +46,14 @@ def _question_requests(rows: Sequence[Response], *, run: Run, protocol: Protocol
     for row in rows:
         row.sample = samples[row.sample_id]
     asks = chains.chained_questions(protocol, rows, run.seed)
-    questions = [(row, ask) for row in rows if (ask := asks[row.pk]) is not None]
+    requests = []
     for row in rows:
-        if asks[row.pk] is None:  # a lane will record its outcome
+        ask = asks[row.pk]
+        if ask is None:  # a lane will record its outcome
             finish(row, Status.QUEUED, live=True, tries=0)
-    return [BatchRequest(row, queries.model_request(ask, run.sampling, row.repeat)) for row, ask in questions]
+        else:
+            requests.append(BatchRequest(row, queries.model_request(ask, run.sampling, row.repeat)))
+    return requests
 
 
 def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:

@@ -67,7 +67,8 @@ def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]
     if protocol.composed is None:
         return {row.pk: row.text for row in rows}
     earlier = earlier_answers(rows)
-    return {
-        row.pk: protocol.composed(queries.sample_value(row.sample), row.variant, row.text, earlier[row.pk] or {})
-        for row in rows
-    }
+    texts = {}
+    for row in rows:
+        sample = queries.sample_value(row.sample)
+        texts[row.pk] = protocol.composed(sample, row.variant, row.text, earlier[row.pk] or {})
+    return texts

@@ -38,10 +38,11 @@ def expected_rows(run: Run) -> tuple[int, int]:
         asks = queries.questions(protocol, first, run.seed, datasets)
         responses += len(asks) * run.answers_each * samples[first.task]
         for ask in asks:
-            left_out = sum(
-                n for key, n in by_key.get(first.task, {}).items() if not protocol.rubric_applies(key, ask.variant)
-            )
-            judgments += run.answers_each * (rubrics.get(first.task, 0) - left_out)
+            judged = rubrics.get(first.task, 0)
+            for key, n in by_key.get(first.task, {}).items():
+                if not protocol.rubric_applies(key, ask.variant):
+                    judged -= n
+            judgments += run.answers_each * judged
     return responses, judgments
 
 
@@ -64,8 +65,10 @@ def fill(run: Run) -> bool:
     if stop is not None:
         samples = samples.filter(position__lt=stop)
     chunk = list(samples[: max(1, CHUNK // (len(current) * run.answers_each))])
+    asks = []
     with computing_for(run):
-        asks = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
+        for sample in chunk:
+            asks += [(sample, ask) for ask in queries.questions(protocol, sample, run.seed, datasets)]
     end = stop
     if chunk:
         end = chunk[-1].position + 1
@@ -87,30 +90,25 @@ def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[Rel
     protocol = registry.protocol(run.release.benchmark)
     created: dict[tuple[int, int, str, int], Response] = {}
     while pending:
-        ready = [
-            (sample, ask)
-            for sample, ask in pending
-            if not ask.after or _key(tested[0], sample, ask.after, 0) in created
-        ]
-        if not ready:
+        rows: dict[tuple[int, int, str, int], Response] = {}
+        waiting = []
+        for sample, ask in pending:
+            if ask.after and _key(tested[0], sample, ask.after, 0) not in created:
+                waiting.append((sample, ask))
+                continue
+            for model in tested:
+                about = dict(queries.asked_of(protocol, sample, ask, model.endpoint.model).about)
+                for repeat in range(run.answers_each):
+                    row = Response(run=run, endpoint=model.endpoint, sample=sample, variant=ask.variant, repeat=repeat)
+                    row.about = about
+                    if ask.after:
+                        row.after = created[_key(model, sample, ask.after, repeat)]
+                    rows[_key(model, sample, ask.variant, repeat)] = row
+        if not rows:
             raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in pending})))
-        rows = {
-            _key(model, sample, ask.variant, repeat): Response(
-                run=run,
-                endpoint=model.endpoint,
-                sample=sample,
-                variant=ask.variant,
-                repeat=repeat,
-                about=dict(queries.asked_of(protocol, sample, ask, model.endpoint.model).about),
-                after=created[_key(model, sample, ask.after, repeat)] if ask.after else None,
-            )
-            for sample, ask in ready
-            for model in tested
-            for repeat in range(run.answers_each)
-        }
         Response.objects.bulk_create(rows.values())
         created |= rows
-        pending = [(sample, ask) for sample, ask in pending if _key(tested[0], sample, ask.variant, 0) not in created]
+        pending = waiting
 
 
 def set_totals(run: Run) -> None:

@@ -100,12 +100,11 @@ def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
 def is_batch_due(run: Run) -> bool:
     """Whether to fill provider batches now: enough rows for one, or nothing else in progress."""
     queues: list[QuerySet[Any]] = [responses_to_take(run), Judgment.objects.filter(run=run)]
-    unsent = [
-        rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED, **{_offers(rows.model): True})
-        for rows in queues
-    ]
     batch_size = provider_batches.MAX_LINES
-    largest = max(rows.order_by()[:batch_size].count() for rows in unsent)
+    largest = 0
+    for rows in queues:
+        unsent = rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED, **{_offers(rows.model): True})
+        largest = max(largest, unsent.order_by()[:batch_size].count())
     if largest in (0, batch_size):
         return largest > 0
     running = any(model.objects.filter(run=run, status=Status.RUNNING).exists() for model in (Response, Judgment))
@@ -158,8 +157,5 @@ def _waits_for_others(run: Run) -> bool:
 
 def runs_with_due_batches() -> list[int]:
     """The ids of runs with a due provider batch, in whatever status the run is."""
-    return [
-        run.pk
-        for run in Run.objects.filter(pk__in=provider_batches.jobs_due())
-        if provider_batches.due_batches(run).exists()
-    ]
+    runs = Run.objects.filter(pk__in=provider_batches.jobs_due())
+    return [run.pk for run in runs if provider_batches.due_batches(run).exists()]

@@ -116,12 +116,12 @@ def _read(
 
 def _in_range(protocol: Protocol, scores: Mapping[str, float]) -> dict[str, float]:
     """The scores by name, in the protocol's order. Values out of range count as missing."""
-    return {
-        rule.name: number
-        for rule in protocol.scores
-        for number in [scores.get(rule.name)]
-        if number is not None and isfinite(number) and rule.low <= round(number, DIGITS) <= rule.high
-    }
+    in_range = {}
+    for rule in protocol.scores:
+        number = scores.get(rule.name)
+        if number is not None and isfinite(number) and rule.low <= round(number, DIGITS) <= rule.high:
+            in_range[rule.name] = number
+    return in_range
 
 
 def format_score(number: float) -> str:

@@ -44,7 +44,10 @@ def tally(pk: int) -> None:
 
 def reset(pk: int) -> None:
     """Discard the tallies of a run whose ended rows are open again."""
-    Run.objects.filter(pk=pk).update(**{f"{name}_{suffix}": 0 for name in ROWS for suffix in ("done", "done_to")})
+    nothing = {}
+    for name in ROWS:
+        nothing[f"{name}_done"] = nothing[f"{name}_done_to"] = 0
+    Run.objects.filter(pk=pk).update(**nothing)
 
 
 def tally_open_runs() -> None:

@@ -40,13 +40,14 @@ class Panel:
             return self.asked()[: panel.INITIAL_JUDGES]
         return self.asked()
 
-    def new_votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
-        """New, unsaved votes of these judges on a judgment."""
-        return [
-            Vote(run_id=self.run, judgment_id=judgment, judge_id=judge, repeat=repeat)
-            for judge in judges
-            for repeat in range(self.judgments)
-        ]
+    def new_votes(self, judgments: Iterable[int], judges: Sequence[int]) -> list[Vote]:
+        """New, unsaved votes of these judges on judgments."""
+        votes = []
+        for judgment in judgments:
+            for judge in judges:
+                for repeat in range(self.judgments):
+                    votes.append(Vote(run_id=self.run, judgment_id=judgment, judge_id=judge, repeat=repeat))
+        return votes
 
 
 def panel_of(run: Run) -> Panel:
@@ -78,8 +79,7 @@ def votes_beside(vote: Vote) -> QuerySet[Vote]:
 def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
     """Queue the first votes on the open judgments of these responses."""
     judgments = Judgment.objects.filter(response__in=responses, status=Status.QUEUED).order_by("pk")
-    first = run_panel.first()
-    votes = [vote for pk in judgments.values_list("pk", flat=True) for vote in run_panel.new_votes(pk, first)]
+    votes = run_panel.new_votes(judgments.values_list("pk", flat=True), run_panel.first())
     Vote.objects.bulk_create(votes, ignore_conflicts=True)
 
 
@@ -110,8 +110,9 @@ def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:
         verdicts = by_judge(run_panel, votes)
         if run_panel.rule == Rule.ESCALATION and len(verdicts) == panel.INITIAL_JUDGES and panel.is_disputed(verdicts):
             voted = {vote.judge_id for vote in votes}
-            if further := run_panel.new_votes(pk, [judge for judge in run_panel.asked() if judge not in voted]):
-                escalated += further
+            others = [judge for judge in run_panel.asked() if judge not in voted]
+            if others:
+                escalated += run_panel.new_votes([pk], others)
                 continue
         _decide(run_panel, locked[pk], votes)
         decided.append(locked[pk])
@@ -133,8 +134,7 @@ def leave_out_judge(run_panel: Panel, judge: int, *, error: str, because: str) -
         left.filter(judgment__in=chunk).update(
             status=Status.DROPPED, token=None, lease_until=None, error=error, detail=because
         )
-        first = run_panel.first()
-        Vote.objects.bulk_create([vote for pk in pks for vote in run_panel.new_votes(pk, first)], ignore_conflicts=True)
+        Vote.objects.bulk_create(run_panel.new_votes(pks, run_panel.first()), ignore_conflicts=True)
         decide_judgments(run_panel, pks)
 
 
@@ -149,9 +149,7 @@ def add_judge_again(run_panel: Panel, judge: int) -> None:
         list(Judgment.objects.filter(pk__in=chunk).select_for_update(of=("self",), no_key=True).order_by("pk"))
         Judgment.objects.filter(pk__in=chunk).update(**opened, verdict="", explanation="")
         Vote.objects.filter(judgment__in=chunk, judge=judge).update(**opened, tries=0)
-        Vote.objects.bulk_create(
-            [vote for pk in chunk for vote in run_panel.new_votes(pk, [judge])], ignore_conflicts=True
-        )
+        Vote.objects.bulk_create(run_panel.new_votes(chunk, [judge]), ignore_conflicts=True)
 
 
 def by_judge(run_panel: Panel, votes: Iterable[Vote]) -> list[list[str]]:
