@@ -6,6 +6,7 @@ Plain Python. A criterion without a majority gets no verdict; none is guessed.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 
 NO_MAJORITY = "NoMajority"  # the error of a judgment whose votes gave no verdict
 
@@ -56,7 +57,7 @@ def decide(rule: str, votes: Votes) -> str:
     that the initial two judges agree on, or else the majority of all judges.
     """
     if rule == Rule.UNANIMITY:
-        return unanimous_verdict([verdict for verdicts in votes for verdict in verdicts])
+        return unanimous_verdict(list(chain.from_iterable(votes)))
     by_judge = [majority(verdicts) for verdicts in votes]
     if rule == Rule.ESCALATION and not is_disputed(votes):
         return by_judge[0]
@@ -65,7 +66,7 @@ def decide(rule: str, votes: Votes) -> str:
 
 def vote_summary(votes: Votes) -> str:
     """The number of votes for each verdict, as the error detail of a judgment without a verdict."""
-    counts = Counter(verdict or "failed" for verdicts in votes for verdict in verdicts)
+    counts = Counter(verdict or "failed" for verdict in chain.from_iterable(votes))
     return ", ".join(f"{verdict} {n}" for verdict, n in sorted(counts.items()))
 
 

@@ -339,7 +339,9 @@ class Protocol:
     @property
     def known_verdicts(self) -> tuple[str, ...]:
         """All verdicts: those of `verdicts` in their order, then any others named by rates."""
-        named = {verdict for rate in self.rates for verdict in (*rate.hits, *rate.counted, *rate.scope)}
+        named: set[str] = set()
+        for rate in self.rates:
+            named.update(rate.hits, rate.counted, rate.scope)
         return (*self.verdicts, *sorted(named.difference(self.verdicts)))
 
     def is_lower_better(self, rate: Rate) -> bool:
@@ -357,9 +359,13 @@ class Protocol:
 
         Those in scope of a rate, except those that stand for an outcome or a judge failure.
         """
-        counted = frozenset(verdict for rate in self.rates for verdict in rate.scope_verdicts)
-        rules = (self.outcomes, *(preset.outcomes for preset in self.presets.values()))
-        return counted.difference(*(rule.values() for rule in rules))
+        verdicts: set[str] = set()
+        for rate in self.rates:
+            verdicts.update(rate.scope_verdicts)
+        verdicts.difference_update(self.outcomes.values())
+        for preset in self.presets.values():
+            verdicts.difference_update(preset.outcomes.values())
+        return frozenset(verdicts)
 
     @property
     def failing_verdicts(self) -> frozenset[str]:

@@ -149,14 +149,16 @@ def filled(table: PublishedTable, own: Mapping[str, Sequence[float | None]]) -> 
 
 
 def _published(table: PublishedTable, row: PublishedRow) -> FilledRow:
-    cells = tuple(
-        "–" if value is None else f"{value:,.{column.digits}f}"
-        for column, value in zip(table.columns, row.values, strict=True)
-    )
-    values = tuple(
-        None if value is None else value / column.scale for column, value in zip(table.columns, row.values, strict=True)
-    )
-    return FilledRow(row.model, row.group, values, cells, published=True, mean=row.mean)
+    cells: list[str] = []
+    values: list[float | None] = []
+    for column, value in zip(table.columns, row.values, strict=True):
+        if value is None:
+            cells.append("–")
+            values.append(None)
+        else:
+            cells.append(f"{value:,.{column.digits}f}")
+            values.append(value / column.scale)
+    return FilledRow(row.model, row.group, tuple(values), tuple(cells), published=True, mean=row.mean)
 
 
 def _own(

@@ -40,11 +40,12 @@ def rates_with_changes(report: Report) -> list[Rate]:
 
 def change_lines(report: Report, rate: Rate) -> list[tuple[Change, str, str]]:
     """Every change, with the addresses of the samples that it fixed and broke."""
-    return [
-        (change, changed_samples_url(report.run, change, FIXED), changed_samples_url(report.run, change, BROKEN))
-        for change in report.numbers.changes
-        if change.rate == rate.name
-    ]
+    lines = []
+    for change in report.numbers.changes:
+        if change.rate == rate.name:
+            fixed = changed_samples_url(report.run, change, FIXED)
+            lines.append((change, fixed, changed_samples_url(report.run, change, BROKEN)))
+    return lines
 
 
 def changed_samples_url(run: Run, change: Change, move: str) -> str:
@@ -64,22 +65,18 @@ def flows(report: Report, rate: Rate, endpoint: str) -> list[FlowChart]:
     datasets = dict(report.datasets)
     states = (pgettext("answers", "Right"), pgettext("answers", "Wrong"))
     shown = [change for change in report.numbers.changes if (change.rate, change.endpoint) == (rate.name, endpoint)]
-    charts = [
-        flow(
-            tuple(
-                Stream(
-                    *_CELLS[move], change.moves[move], move, str(label), changed_samples_url(report.run, change, move)
-                )
-                for move, label in MOVES.items()
-            ),
-            states,
-            name=f"flow-{index}",
-            title=f"{gettext(datasets[change.second])}: {gettext(change.label)}",
-            heads=(gettext("Before"), gettext("After")),
-        )
-        for index, change in enumerate(shown)
-    ]
-    return [chart for chart in charts if chart is not None]
+    heads = (gettext("Before"), gettext("After"))
+    charts = []
+    for index, change in enumerate(shown):
+        streams = []
+        for move, label in MOVES.items():
+            url = changed_samples_url(report.run, change, move)
+            streams.append(Stream(*_CELLS[move], change.moves[move], move, str(label), url))
+        title = f"{gettext(datasets[change.second])}: {gettext(change.label)}"
+        chart = flow(tuple(streams), states, name=f"flow-{index}", title=title, heads=heads)
+        if chart is not None:
+            charts.append(chart)
+    return charts
 
 
 def samples_with_move(run: Run, report: Report, query: Mapping[str, str], reader: object) -> list[int]:

@@ -122,11 +122,11 @@ def side_by_side(run: Run, key: str, reader: object) -> SideBySide | None:
     responses = tuple(rows.order_by("variant", "endpoint__name", "repeat"))
     judgments = Judgment.objects.filter(response__in=[row.pk for row in responses])
     by_cell = {(row.rubric_id, row.response_id): row for row in judgments}
-    criteria = tuple(
-        (rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
-        for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk")
-    )
-    return SideBySide(sample, responses, criteria, before or "", after or "")
+    criteria = []
+    for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk"):
+        of_rubric = [by_cell.get((rubric.pk, response.pk)) for response in responses]
+        criteria.append((rubric, tuple(of_rubric)))
+    return SideBySide(sample, responses, tuple(criteria), before or "", after or "")
 
 
 def outcomes(run: Run) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """The response browser: the answers behind every number of a report."""
 
+from itertools import chain
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -131,7 +132,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     labels, variants = _data_set_labels(protocol), {response.variant for response in responses}
     with runs_queries.prompts_of(run):
         asks = [ask for ask in protocol.ask(runs_queries.sample_value(shown), run.seed) if ask.variant in variants]
-    messages = [message for ask in asks for message in ask.messages]
+    messages = list(chain.from_iterable(ask.messages for ask in asks))
     rows = []
     for rubric, judgments in comparison.criteria:
         rows.append((rubric, [row and queries.with_verdict(row, protocol) for row in judgments]))
@@ -236,7 +237,7 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
         selected = samples[pks[index]]
         parts = changed_answers.parts_table(run, selected, query)
         asks = report.protocol.ask(runs_queries.sample_value(selected), run.seed)
-        messages = [message for ask in asks for message in ask.messages]
+        messages = list(chain.from_iterable(ask.messages for ask in asks))
         images = stored_images(messages, runs_queries.question_text(selected))
     context = {
         "run": run,

@@ -142,9 +142,10 @@ def noticed_report(run: Run, reader: object) -> NoticedReport:
     counted = _models(run, rate, physicians)
     models = counted.failures()
     pooled = {sample: _pool(by_endpoint.values()) for sample, by_endpoint in models.items()}
-    shown = {
-        sample: count for sample, count in physicians.items() if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled
-    }
+    shown = {}
+    for sample, count in physicians.items():
+        if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled:
+            shown[sample] = count
     listed = samples_queries.visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
     keys = dict(listed.order_by("position").values_list("pk", "key"))
     return NoticedReport(

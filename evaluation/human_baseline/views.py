@@ -39,18 +39,13 @@ def human_baseline(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _chart(report: NoticedReport) -> Points | None:
     """A chart with a point for each trap that enough physicians were asked about."""
-    points = tuple(
-        Point(
-            round(100 * trap.physicians.share, 1),
-            round(100 * trap.models.share, 1),
-            f"{trap.code} {_(trap.label)}",
-            float(trap.answers),
-        )
-        for trap in report.traps
-        if trap.physicians is not None and trap.models.share is not None
-    )
+    points = []
+    for trap in report.traps:
+        if trap.physicians is not None and trap.models.share is not None:
+            noticed, fell = round(100 * trap.physicians.share, 1), round(100 * trap.models.share, 1)
+            points.append(Point(noticed, fell, f"{trap.code} {_(trap.label)}", float(trap.answers)))
     title = _("Traps: physicians who noticed, and models that fell for them")
     rate = _("%(rate)s of the models, %%") % {"rate": _(report.rate.label)}
     if points:
-        return Points(title, _("Physicians who noticed something, %"), rate, points, percent=True)
+        return Points(title, _("Physicians who noticed something, %"), rate, tuple(points), percent=True)
     return None

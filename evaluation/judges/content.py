@@ -87,20 +87,24 @@ def _question(pk: int, text: str, index: int) -> Question:
 
 def stored_images(messages: Sequence[Message], about: str) -> Images | None:
     """A block of the stored images in the messages; `about` is their text alternative."""
-    urls = dict.fromkeys(image.url for message in messages for image in message.images)
-    pictures = tuple(Picture(url.removeprefix(DIGEST_PREFIX), about) for url in urls if STORED_IMAGE.fullmatch(url))
-    if pictures:
-        return Images(_("Images"), pictures)
-    return None
+    stored = [url for url in dict.fromkeys(_image_urls(messages)) if STORED_IMAGE.fullmatch(url)]
+    if not stored:
+        return None
+    return Images(_("Images"), tuple(Picture(url.removeprefix(DIGEST_PREFIX), about) for url in stored))
+
+
+def _image_urls(messages: Sequence[Message]) -> list[str]:
+    urls: list[str] = []
+    for message in messages:
+        urls += [image.url for image in message.images]
+    return urls
 
 
 def _question_blocks(messages: Sequence[Message], about: str) -> list[Block]:
-    images = [image.url for message in messages for image in message.images]
-    image_blocks: list[Block] = [
-        Image(_("Image"), url, _("An image that the model was shown"))
-        for url in images
-        if url.startswith(INLINE_IMAGES)
-    ]
+    image_blocks: list[Block] = []
+    for url in _image_urls(messages):
+        if url.startswith(INLINE_IMAGES):
+            image_blocks.append(Image(_("Image"), url, _("An image that the model was shown")))
     if stored := stored_images(messages, about):
         image_blocks.append(stored)
     if len(messages) == 1:

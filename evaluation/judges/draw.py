@@ -67,11 +67,11 @@ def draw(population: Sequence[tuple[int, Hashable]], amount: DrawSize, seed: int
     for pk, stratum in sorted(population, key=lambda item: (repr(item[1]), item[0])):
         strata[stratum].append(pk)
     counts = amount.per_stratum({stratum: len(pks) for stratum, pks in strata.items()})
-    drawn = [
-        DrawnResponse(pk, len(pks) / counts[stratum])
-        for stratum, pks in strata.items()
-        for pk in Random(f"{seed}/{stratum!r}").sample(pks, counts[stratum])
-    ]
+    drawn = []
+    for stratum, pks in strata.items():
+        count = counts[stratum]
+        for pk in Random(f"{seed}/{stratum!r}").sample(pks, count):
+            drawn.append(DrawnResponse(pk, len(pks) / count))
     drawn.sort(key=lambda response: response.pk)
     Random(f"{seed}/order").shuffle(drawn)
     return drawn

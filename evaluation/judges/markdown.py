@@ -66,18 +66,13 @@ def _kin(preference: Mapping[str, Any]) -> list[str]:
 def _panel(panel: Mapping[str, Any] | None) -> list[str]:
     if panel is None:
         return []
-    rows = [
-        [
-            " – ".join(pair["judges"]),
-            pair["n"],
-            _figure(pair["raw"]),
-            *(
-                _with_interval({"value": pair[name], "low": pair[f"{name}_low"], "high": pair[f"{name}_high"]})
-                for name in ("kappa", "ac1")
-            ),
-        ]
-        for pair in [*panel["pairs"], *panel["repeats"]]
-    ]
+    rows = []
+    for pair in [*panel["pairs"], *panel["repeats"]]:
+        cells = [" – ".join(pair["judges"]), pair["n"], _figure(pair["raw"])]
+        for name in ("kappa", "ac1"):
+            figure = {"value": pair[name], "low": pair[f"{name}_low"], "high": pair[f"{name}_high"]}
+            cells.append(_with_interval(figure))
+        rows.append(cells)
     if together := panel["several"]:
         figures = (_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
         rows.append(["All together (Fleiss' kappa)", together["n"], *figures])
@@ -136,23 +131,26 @@ def corrected_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
 
     The first row of each model is over all data sets.
     """
-    return [
-        [model["endpoint"], label, _with_interval(rates["raw"]), _with_interval(rates["corrected"])]
-        for model in (validation["models"] if validation else [])
-        for label, rates in [(ALL, model), *((str(dataset["label"]), dataset) for dataset in model["datasets"])]
-    ]
+    rows: list[list[str]] = []
+    if not validation:
+        return rows
+    for model in validation["models"]:
+        of_model = [(ALL, model)]
+        of_model += [(str(dataset["label"]), dataset) for dataset in model["datasets"]]
+        for label, rates in of_model:
+            rows.append([model["endpoint"], label, _with_interval(rates["raw"]), _with_interval(rates["corrected"])])
+    return rows
 
 
 def compared_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
     """Rows of data set, models, and difference with p: by the judge, and corrected."""
-    return [
-        [
-            str(row["label"]),
-            f"{row['first']} – {row['second']}",
-            *(text for name in ("raw", "corrected") for text in _difference(row[name])),
-        ]
-        for row in (validation["comparisons"] if validation else [])
-    ]
+    rows: list[list[str]] = []
+    if not validation:
+        return rows
+    for row in validation["comparisons"]:
+        models = f"{row['first']} – {row['second']}"
+        rows.append([str(row["label"]), models, *_difference(row["raw"]), *_difference(row["corrected"])])
+    return rows
 
 
 def _difference(difference: Mapping[str, Any]) -> tuple[str, str]:

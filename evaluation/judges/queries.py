@@ -56,11 +56,10 @@ def validation_report(run: Run) -> ValidationReport | None:
         simulated |= review.physician.simulated
         if review.role in ADJUDICATORS:
             third.add(review.case_id)
-    by_physicians = {
-        (verdict.response, verdict.rubric): verdict
-        for pk, item in closed.items()
-        for verdict in _physician_verdicts(item, answers_of.get(pk, {}))
-    }
+    by_physicians = {}
+    for pk, item in closed.items():
+        for verdict in _physician_verdicts(item, answers_of.get(pk, {})):
+            by_physicians[verdict.response, verdict.rubric] = verdict
     keys: Mapping[int, str] = {}
     if judged.protocol.by_rubric:
         keys = dict(ReleasedRubric.objects.filter(sample__release=run.release).values_list("pk", "key"))
@@ -83,14 +82,10 @@ def validation_report(run: Run) -> ValidationReport | None:
 def _physician_verdicts(item: ValidationItem, answers_of: Mapping[str, Mapping[str, str]]) -> list[PhysicianVerdict]:
     first, second = answers_of.get(Role.PRIMARY, {}), answers_of.get(Role.SECONDARY, {})
     others = [answers for role, answers in answers_of.items() if role in ADJUDICATORS]
-    return [
-        physician_verdict(
-            item.response_id,
-            rubric_pk(key),
-            item.weight,
-            value,
-            second.get(key, ""),
-            [answers.get(key, "") for answers in others],
+    verdicts = []
+    for key, value in first.items():
+        third = [answers.get(key, "") for answers in others]
+        verdicts.append(
+            physician_verdict(item.response_id, rubric_pk(key), item.weight, value, second.get(key, ""), third)
         )
-        for key, value in first.items()
-    ]
+    return verdicts

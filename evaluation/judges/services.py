@@ -111,10 +111,10 @@ def _population(run: Run, judged: JudgedCriteria) -> list[tuple[int, tuple[str, 
     failing = judged.frame.has(judged.protocol.failing_verdicts).any().alias("failed")
     checkable = judged.frame.rows[judged.rows]
     responses = checkable.group_by("response", "model", "dataset").agg(failing).sort("response")
-    return [
-        (pk, (model, datasets[name].task, datasets[name].variant, has_failed))
-        for pk, model, name, has_failed in responses.iter_rows()
-    ]
+    population = []
+    for pk, model, name, has_failed in responses.iter_rows():
+        population.append((pk, (model, datasets[name].task, datasets[name].variant, has_failed)))
+    return population
 
 
 def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnResponse]) -> list[CaseSpec]:

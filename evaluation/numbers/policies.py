@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.comparing import ModelComparison, compare_pair
@@ -50,7 +51,7 @@ class PolicyScores:
     @property
     def beaten(self) -> frozenset[str]:
         """The models that some fixed text beats."""
-        return frozenset(model for each in self.scores for model in each.beats)
+        return frozenset(chain.from_iterable(each.beats for each in self.scores))
 
 
 def policy_frame(

@@ -162,9 +162,9 @@ def choices() -> list[tuple[str, list[tuple[str, str]]]]:
         groups.append((gettext(recipes.label(benchmark)), steps))
     for release in Release.objects.order_by("-pk")[:20]:
         name = release.reference
-        asked = [
-            (f"{MODEL}:{name}:{dataset.name}", gettext(dataset.label)) for dataset in queries.data_sets_in(release)
-        ]
+        asked = []
+        for dataset in queries.data_sets_in(release):
+            asked.append((f"{MODEL}:{name}:{dataset.name}", gettext(dataset.label)))
         if registry.protocol(release.benchmark).judge is not None:
             asked.append((f"{JUDGE}:{name}", gettext(queries.ROLES[queries.JUDGE])))
         groups.append((str(release), asked))

@@ -96,9 +96,10 @@ def _shown_prompt(form: PlaygroundForm, asked: PlaygroundSettings, endpoints: Co
             "temperatures": [(endpoint.name, own.temperature(endpoint)) for endpoint, own in by_endpoint.items()],
         }
         with suppress(ShownError):  # an empty prompt has no body yet
-            shown["bodies"] = [
-                (endpoint.name, services.shown_body(own.body(endpoint))) for endpoint, own in by_endpoint.items()
-            ]
+            bodies = []
+            for endpoint, own in by_endpoint.items():
+                bodies.append((endpoint.name, services.shown_body(own.body(endpoint))))
+            shown["bodies"] = bodies
         return shown
     with suppress(ShownError):
         return {"matches": services.matches(asked)}

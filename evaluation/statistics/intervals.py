@@ -121,10 +121,13 @@ def f_interval(
     counted_twice = np.asarray(hits, dtype=float)
     once = counted_twice / weight
     index = rate_interval(once, np.asarray(sizes, dtype=float) - counted_twice + once, minimum=minimum)
-    value, low, high = (
-        None if end is None else weight * end / (1 + (weight - 1) * end) for end in (index.value, index.low, index.high)
-    )
-    return replace(index, value=value, low=low, high=high)
+
+    def weighted(share: float | None) -> float | None:
+        if share is None:
+            return None
+        return weight * share / (1 + (weight - 1) * share)
+
+    return replace(index, value=weighted(index.value), low=weighted(index.low), high=weighted(index.high))
 
 
 def mean_interval(

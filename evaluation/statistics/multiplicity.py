@@ -74,12 +74,11 @@ def ranks(
             lower, higher = (first, second) if difference < 0 else (second, first)
             below[higher].add(lower)
             above[lower].add(higher)
-    return {
-        name: Rank(
-            1 + sum(other < rate for other in rates.values()), 1 + len(below[name]), len(rates) - len(above[name])
-        )
-        for name, rate in rates.items()
-    }
+    ranks = {}
+    for name, rate in rates.items():
+        better = sum(other < rate for other in rates.values())
+        ranks[name] = Rank(1 + better, 1 + len(below[name]), len(rates) - len(above[name]))
+    return ranks
 
 
 def _ascending_order(p: Sequence[float]) -> list[int]:

@@ -86,8 +86,11 @@ def panel_report(
     frame = frame.only(~pl.col("why").is_in(VOIDS))
     used = set(cast["voted"].unique())
     verdicts = sorted({*given, *used})
-    votes = {(judge, repeat): np.full(frame.rows.height, -1) for judge in judges for repeat in range(min(judgments, 2))}
-    warm = {key: np.full(frame.rows.height, -1) for key in votes}
+    votes, warm = {}, {}
+    for judge in judges:
+        for repeat in range(min(judgments, 2)):
+            votes[judge, repeat] = np.full(frame.rows.height, -1)
+            warm[judge, repeat] = np.full(frame.rows.height, -1)
     for (judge, number, verdict, is_warm), of_judge in frame.on(cast).group_by("judge", "number", "voted", "warm"):
         if (judge, number) in votes:
             rows = as_array(of_judge["row"])
@@ -97,13 +100,18 @@ def panel_report(
     clusters: Ints = frame.array("cluster")
 
     def compared(pairs: Iterable[tuple[tuple[str, int], tuple[str, int]]]) -> tuple[JudgeAgreement, ...]:
-        found = [
-            _agreement((one[0], other[0]), votes[one], votes[other], clusters, len(verdicts)) for one, other in pairs
-        ]
-        return tuple(agreement for agreement in found if agreement.n)
+        found = []
+        for one, other in pairs:
+            agreement = _agreement((one[0], other[0]), votes[one], votes[other], clusters, len(verdicts))
+            if agreement.n:
+                found.append(agreement)
+        return tuple(found)
 
-    repeats = compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else ()
-    for judge in judges if judgments > 1 else ():
+    repeated: Sequence[str] = ()
+    if judgments > 1:
+        repeated = judges
+    repeats = compared(((judge, 0), (judge, 1)) for judge in repeated)
+    for judge in repeated:
         first, second = (judge, 0), (judge, 1)
         is_known = (warm[first] >= 0) & (warm[second] >= 0)
         for cache, chosen in ((ALIKE, warm[first] == warm[second]), (DIFFERS, warm[first] != warm[second])):
@@ -112,6 +120,9 @@ def panel_report(
             if agreement.n:
                 repeats = (*repeats, replace(agreement, cache=cache))
 
+    several = None
+    if len(judges) >= SEVERAL and rule != Rule.ESCALATION:
+        several = _several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
     return PanelReport(
         rule=rule,
         judges=tuple(judges),
@@ -121,9 +132,7 @@ def panel_report(
         decided=frame.rows.filter(pl.col("said") != "").height,
         undecided=frame.rows.filter(pl.col("why") == UNDECIDED).height,
         undecided_rule=undecided_rule,
-        several=_several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
-        if len(judges) >= SEVERAL and rule != Rule.ESCALATION
-        else None,
+        several=several,
         verdicts=tuple(verdicts),
         verdicts_used=len(used),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -73,29 +74,29 @@ def corrected_comparisons(
     units = 1 + int(unit.max(initial=0))
     dataset_of = np.full(units, -1)
     dataset_of[unit] = dataset
-    of_model = {
-        name: counted[model[counted] == frame.models.index(name)] for name in {name for pair in pairs for name in pair}
-    }
-    has_verdict = {name: np.bincount(unit[rows], minlength=units) > 0 for name, rows in of_model.items()}
-    everything = np.ones(units, dtype=np.bool_)
+    of_model, has_verdict = {}, {}
+    for name in set(chain.from_iterable(pairs)):
+        of_model[name] = counted[model[counted] == frame.models.index(name)]
+        has_verdict[name] = np.bincount(unit[of_model[name]], minlength=units) > 0
     groups = [(name, dataset_of == position) for position, name in enumerate(frame.datasets)]
-    for name, in_group in [*groups, *([(COMBINED, everything)] if pooled else [])]:
+    if pooled:
+        groups.append((COMBINED, np.ones(units, dtype=np.bool_)))
+    for name, in_group in groups:
         for first, second in pairs:
             shared = in_group & has_verdict[first] & has_verdict[second]
-            one, other = (checked(rows[shared[unit[rows]]]) for rows in (of_model[first], of_model[second]))
+            one = checked(of_model[first][shared[unit[of_model[first]]]])
+            other = checked(of_model[second][shared[unit[of_model[second]]]])
             raw = paired_difference(*_totals(one), *_totals(other), minimum=minimum)
             corrected = corrected_difference(one, other, minimum=minimum)
             labelled = name, labels[name], first, second
             compared.append(CorrectedComparison(*labelled, raw.clusters, _difference(raw), _difference(corrected)))
             families.append("" if role(rate.name, name) == PLANNED else name)
-    raws, corrections = (
-        _with_holm(families, differences)
-        for differences in ([row.raw for row in compared], [row.corrected for row in compared])
-    )
-    return tuple(
-        replace(row, raw=raw, corrected=corrected)
-        for row, raw, corrected in zip(compared, raws, corrections, strict=True)
-    )
+    raws = _with_holm(families, [row.raw for row in compared])
+    corrections = _with_holm(families, [row.corrected for row in compared])
+    adjusted = []
+    for row, raw_holm, corrected_holm in zip(compared, raws, corrections, strict=True):
+        adjusted.append(replace(row, raw=raw_holm, corrected=corrected_holm))
+    return tuple(adjusted)
 
 
 def _totals(verdicts: CheckedVerdicts) -> tuple[Floats, ...]:

@@ -188,7 +188,11 @@ def models_and_pairs(
         of_model = judged.rows[model[judged.rows] == endpoint]
         if not len(rows):
             continue
-        by_dataset = [(data, rows[dataset[rows] == at]) for at, data in enumerate(datasets)]
+        by_dataset = []
+        for at, data in enumerate(datasets):
+            of_data = rows[dataset[rows] == at]
+            if len(datasets) > 1 and len(of_data):
+                by_dataset.append(DataSetRate(data.name, data.label, *rates(of_data)))
         raw, corrected = rates(rows)
         result.append(
             ModelValidation(
@@ -197,11 +201,7 @@ def models_and_pairs(
                 physicians=quality(of_model, first, second),
                 raw=raw,
                 corrected=corrected,
-                datasets=tuple(
-                    DataSetRate(data.name, data.label, *rates(of_data))
-                    for data, of_data in (by_dataset if len(datasets) > 1 else ())
-                    if len(of_data)
-                ),
+                datasets=tuple(by_dataset),
             )
         )
     comparisons = corrected_comparisons(
