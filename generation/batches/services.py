@@ -201,9 +201,8 @@ def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     else:  # each goes on as a draft of its own
         with transaction.atomic():
             if finish(row, Status.DONE):
-                Draft.objects.bulk_create(
-                    rounds.following_draft(steps, row, following, output.data) for output in outputs
-                )
+                drafts = [rounds.following_draft(steps, row, following, output.data) for output in outputs]
+                Draft.objects.bulk_create(drafts)
 
 
 def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:

@@ -27,9 +27,9 @@ DAYS_SHOWN = 30
 @requires(Can.CONNECT, "GET")
 def endpoints(request: HttpRequest) -> HttpResponse:
     """All endpoints with their keys, prices and health."""
-    rows = [
-        (endpoint, forms.key_state(endpoint), price(endpoint), health(endpoint)) for endpoint in queries.endpoints()
-    ]
+    rows = []
+    for endpoint in queries.endpoints():
+        rows.append((endpoint, forms.key_state(endpoint), price(endpoint), health(endpoint)))
     return render(request, "generation/endpoints/endpoints.html", {"rows": rows})
 
 

@@ -1,6 +1,6 @@
 """Budget and launch forms for every kind of job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -118,9 +118,10 @@ class BudgetForm(SettingsForm):
     @property
     def error_text(self) -> str:
         """All errors of the form, in one line."""
-        return " ".join(
-            with_label(self[name].label, " ".join(map(str, errors))) for name, errors in self.errors.items()
-        )
+        sentences = []
+        for name, errors in self.errors.items():
+            sentences.append(with_label(self[name].label, " ".join(map(str, errors))))
+        return " ".join(sentences)
 
 
 class LimitsForm(BudgetForm):
@@ -190,9 +191,11 @@ class SpendingForm(GrowingForm, SettingsForm):
         """The submitted values, which the estimate page submits again."""
         if not isinstance(self.data, QueryDict):
             return []
-        names = [
-            each
-            for name, field in self.fields.items()
-            for each in (field.widget.names(name) if isinstance(field.widget, RowsWidget) else [name])
-        ]
-        return [(name, value) for name in names for value in self.data.getlist(name)]
+        carried = []
+        for field_name, form_field in self.fields.items():
+            names: Iterable[str] = [field_name]
+            if isinstance(form_field.widget, RowsWidget):
+                names = form_field.widget.names(field_name)
+            for name in names:
+                carried += [(name, value) for value in self.data.getlist(name)]
+        return carried

@@ -15,7 +15,10 @@ from generation.models import Job, Lane
 
 def waiting_jobs() -> list[Job]:
     """The jobs of every kind with rows for a lane to take."""
-    return [job for kind in all_kinds() for job in kind.waiting()]
+    jobs: list[Job] = []
+    for kind in all_kinds():
+        jobs += kind.waiting()
+    return jobs
 
 
 def is_wanted() -> bool:
@@ -76,7 +79,9 @@ def ends_early(lane: Lane) -> bool:
     if not starved:  # nearly always, so that the rows of jobs are looked at seldom
         return False
     pks = [job.pk for job in starved]
-    with_rows = [job for kind in all_kinds() for job in kind.waiting().filter(pk__in=pks)]
+    with_rows: list[Job] = []
+    for kind in all_kinds():
+        with_rows += kind.waiting().filter(pk__in=pks)
     return lane.pk in queries.fair_lanes(with_rows).ending_early()
 
 

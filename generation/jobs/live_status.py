@@ -309,7 +309,10 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
     if job.status in (Job.Status.RUNNING, Job.Status.PAUSED) and open_lines is not None and job.calls:
         projected = job.cost + job.cost / job.calls * Decimal(open_lines)
     errors = [(row["error"], row["calls"]) for row in annotated_job.errors_listed or ()]
-    listed = [row for name, rows in vars(job).items() if name.startswith("listed_endpoints_") for row in rows or ()]
+    listed: list[Any] = []
+    for name, rows in vars(job).items():
+        if name.startswith("listed_endpoints_"):
+            listed += rows or ()
     endpoints = endpoints_now(listed, annotated_job.lanes_listed, job.pk, now=now)
     # While it stands still, its rate says nothing about the time that is left.
     if job.is_resting or any(endpoint.state in ("open", "down") for endpoint in endpoints):

@@ -25,29 +25,22 @@ def jobs_needing_attention(_shown: object) -> Mapping[str, Any]:
     """
     nearly_spent = Q(cost__gte=F("budget_money") * NEARLY_SPENT) | Q(calls__gte=F("budget_calls") * NEARLY_SPENT)
     needs_attention = Q(status=Job.Status.PAUSED) | Q(nearly_spent, status=Job.Status.RUNNING)
-    return {
-        "jobs": [
-            (
-                job,
-                *_title_and_url(kind, job),
-                job.budget_money is not None and job.cost >= job.budget_money * NEARLY_SPENT,
-            )
-            for kind in kinds.all_kinds()
-            for job in kind.jobs().filter(needs_attention).order_by("pk")[:SHOWN]
-        ]
-    }
+    jobs = []
+    for kind in kinds.all_kinds():
+        for job in kind.jobs().filter(needs_attention).order_by("pk")[:SHOWN]:
+            is_money_spent = job.budget_money is not None and job.cost >= job.budget_money * NEARLY_SPENT
+            jobs.append((job, *_title_and_url(kind, job), is_money_spent))
+    return {"jobs": jobs}
 
 
 def jobs_in_progress(_shown: object) -> Mapping[str, Any]:
     """The jobs that have not ended, newest first: one query per kind."""
     not_over = Q(status__in=[Job.Status.RUNNING, Job.Status.PAUSED])
-    return {
-        "jobs": [
-            (job, *_title_and_url(kind, job), kind.progress(job), kind.live(job))
-            for kind in kinds.all_kinds()
-            for job in kind.jobs_with_status().filter(not_over).order_by("-pk")[:SHOWN]
-        ]
-    }
+    jobs = []
+    for kind in kinds.all_kinds():
+        for job in kind.jobs_with_status().filter(not_over).order_by("-pk")[:SHOWN]:
+            jobs.append((job, *_title_and_url(kind, job), kind.progress(job), kind.live(job)))
+    return {"jobs": jobs}
 
 
 def _title_and_url(kind: JobKind[Any], job: Job) -> tuple[str, str]:

@@ -133,12 +133,10 @@ def endpoints_behind_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endp
         return list(endpoints.filter(state__down_since__isnull=False).distinct())
     if job.paused_because in ("KeyMissing", "NotAllowed"):
         detail = job.paused_detail
-        candidates = [
-            (endpoint, endpoint.key_env, urlsplit(endpoint.url).hostname) for endpoint in endpoints.distinct()
-        ]
-        return [
-            endpoint
-            for endpoint, key, host in candidates
-            if (key and key in detail) or (host and f"Host: {host}" in detail)
-        ]
+        named = []
+        for endpoint in endpoints.distinct():
+            key, host = endpoint.key_env, urlsplit(endpoint.url).hostname
+            if (key and key in detail) or (host and f"Host: {host}" in detail):
+                named.append(endpoint)
+        return named
     return []

@@ -162,7 +162,8 @@ def _innermost(annotation: Any) -> tuple[Any, list[Any], list[Any]]:
     while parts := [part for part in get_args(annotation) if part is not NoneType]:
         if get_origin(annotation) is Annotated:
             annotation, *marks = parts
-            rules += [rule for mark in marks for rule in mark.metadata]
+            for mark in marks:
+                rules += mark.metadata
             continue
         if get_origin(annotation) in (Sequence, Mapping):
             shapes.append(get_origin(annotation))
@@ -171,8 +172,13 @@ def _innermost(annotation: Any) -> tuple[Any, list[Any], list[Any]]:
 
 
 def _bounds(rules: Sequence[Any]) -> dict[str, Any]:
-    found = {name: getattr(rule, name, None) for rule in rules for name in BOUNDS if hasattr(rule, name)}
-    return {name: bound for name, bound in found.items() if bound is not None}
+    bounds = {}
+    for rule in rules:
+        for name in BOUNDS:
+            bound = getattr(rule, name, None)
+            if bound is not None:
+                bounds[name] = bound
+    return bounds
 
 
 class Budget(Settings):

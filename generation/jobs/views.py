@@ -258,9 +258,8 @@ def routes(app: str) -> list[URLPattern]:
     for kind in kinds.all_kinds():
         if kind.model._meta.app_label == app:
             place, arguments = f"{kind.plural}/<int:pk>/", {"kind": kind.name}
-            patterns += [
-                path(f"{place}{page}/", view, arguments, f"{kind.name}-{page}") for page, view in _PAGES.items()
-            ]
+            for page, view in _PAGES.items():
+                patterns.append(path(f"{place}{page}/", view, arguments, f"{kind.name}-{page}"))
             if not kind.own_page:
                 patterns.append(path(place, show, arguments, kind.name))
     return patterns

@@ -89,11 +89,9 @@ def merge_drafts(
     _set_onward(ending_arrivals, onward)
     _update_merged_data(onward)
     now = timezone.now()
+    decided: dict[str, Any] = {"actor": actor, "reason": reason_text, "withdrawn": withdrawn, "at": now}
     events = MergeEvent.objects.bulk_create(
-        MergeEvent(
-            draft=draft, into=onward, kind=Kind.MERGED, actor=actor, reason=reason_text, withdrawn=withdrawn, at=now
-        )
-        for draft in ending_arrivals
+        MergeEvent(draft=draft, into=onward, kind=Kind.MERGED, **decided) for draft in ending_arrivals
     )
     merge_trail.record_decisions(events, [*_lock_descendants(onward)[1], *descendants[1]])
     return events

@@ -292,9 +292,11 @@ def _check_extra_body(extra: Any) -> None:
 def _check_endings(endings: Any) -> None:
     """Raise ValidationError unless these are meanings of endings that the table does not have."""
     known = ", ".join(DECISIONS)
-    if not isinstance(endings, dict) or not all(
-        0 < len(name) <= MAX_ENDING and is_storable(name) and meaning in DECISIONS for name, meaning in endings.items()
-    ):
+    is_valid = isinstance(endings, dict)
+    for name, meaning in endings.items() if is_valid else ():
+        if not 0 < len(name) <= MAX_ENDING or not is_storable(name) or meaning not in DECISIONS:
+            is_valid = False
+    if not is_valid:
         message = _("Enter a JSON object: finish reasons with their meaning. Meanings: %(known)s.")
         raise ValidationError({"endings": message % {"known": known}})
     if fixed := [name for name in endings if ending_of(name) is not Ending.UNKNOWN]:

@@ -82,7 +82,9 @@ def pack_request(body: Mapping[str, Any], texts: dict[bytes, str] | None = None)
 
 def read_requests(packed: Sequence[bytes]) -> list[dict[str, Any]]:
     """The request bodies that were stored, in order: one query. One whose text was erased is {}."""
-    digests = {digest for request in packed for digest in digests_of(request)}
+    digests: set[bytes] = set()
+    for request in packed:
+        digests.update(digests_of(request))
     texts: dict[bytes, str] = {}
     if digests:
         for digest, data in SentText.objects.filter(digest__in=digests).values_list("digest", "data"):

@@ -26,20 +26,16 @@ def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarCha
 def plan_charts(plans: Iterable[tuple[str, Sequence[TrapTarget]]]) -> list[BarChart]:
     """`{% plan_charts plans as charts %}`: reached and planned samples, all tasks on one scale."""
     by_task = [(task_label(task), targets) for task, targets in plans]
-    top = max(
-        (count for _task, targets in by_task for target in targets for count in (target.reached, target.planned)),
-        default=0,
-    )
-    return [
-        amounts(
-            [BarAmount(target.label, target.reached, target.planned, group=target.cluster) for target in targets],
-            (_("reached"), _("planned")),
-            name=f"plan-{place}",
-            title=title,
-            top=top,
-        )
-        for place, (title, targets) in enumerate(by_task)
-    ]
+    top = 0
+    for _task, targets in by_task:
+        for target in targets:
+            top = max(top, target.reached, target.planned)
+    heads = (_("reached"), _("planned"))
+    charts = []
+    for place, (title, targets) in enumerate(by_task):
+        marks = [BarAmount(target.label, target.reached, target.planned, group=target.cluster) for target in targets]
+        charts.append(amounts(marks, heads, name=f"plan-{place}", title=title, top=top))
+    return charts
 
 
 @register.simple_tag

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from review.models import Assignment, Case, User
-from review.rules.blocks import Images
+from review.rules.blocks import Images, Picture
 from review.rules.permissions import Can, may_read
 from review.turns.turn import ReviewTurn
 
@@ -54,6 +54,9 @@ def _is_in_own_case(user: User, sha256: str) -> bool:
     assignments = Assignment.objects.filter(physician=user).select_related("case")
     cases = Case.objects.filter(assignments__physician=user).annotate(text=Cast("spec", TextField()))
     candidates = cases.filter(text__contains=sha256).values("pk")
-    shown = [ReviewTurn(user, assignment).shows.blocks for assignment in assignments.filter(case__in=candidates)]
-    images = [block for blocks in shown for block in blocks if isinstance(block, Images)]
-    return any(picture.sha256 == sha256 for block in images for picture in block.pictures)
+    pictures: list[Picture] = []
+    for assignment in assignments.filter(case__in=candidates):
+        for block in ReviewTurn(user, assignment).shows.blocks:
+            if isinstance(block, Images):
+                pictures += block.pictures
+    return any(picture.sha256 == sha256 for picture in pictures)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -85,7 +86,7 @@ def _careless_physicians(_state: str | None, _day: date) -> tuple[Care, ...]:
     by_physician: dict[int, list[Any]] = defaultdict(list)
     for row in rows.order_by("id").values_list(*fields, "case__kind", "case__repeats__verdict", named=True):
         by_physician[row.physician].append(row)
-    hasty = _hasty([row for found in by_physician.values() for row in found])
+    hasty = _hasty(list(chain.from_iterable(by_physician.values())))
     frequent = {physician: _most_frequent(found) for physician, found in by_physician.items()}
     people = User.objects.in_bulk(by_physician)
     found_signs = []

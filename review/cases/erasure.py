@@ -43,11 +43,11 @@ def erase_cases(cases: Collection[int]) -> dict[str, str]:
 def _erase_events(cases: Collection[int]) -> None:
     """Put digests in the place of what was typed; entries of the chain have only these anyway."""
     for event in Event.objects.filter(case__in=cases):
-        typed = {
-            name: value for name, value in event.data.items() if name in SEALED and isinstance(value, str) and value
-        }
-        if typed:
-            sealed = {name: {"sha256": digest(value)} for name, value in typed.items()}
+        sealed = {}
+        for name, value in event.data.items():
+            if name in SEALED and isinstance(value, str) and value:
+                sealed[name] = {"sha256": digest(value)}
+        if sealed:
             Event.objects.filter(pk=event.pk).update(data={**event.data, **sealed})
 
 

@@ -73,12 +73,15 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     def list(self, request: Request) -> Any:
         """The guidelines in force, by benchmark and stage. For: physician or admin."""
         require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
-        return [
-            guidelines.guideline(benchmark, stage)
-            or {"benchmark": benchmark, "stage": stage, "text": guidelines.built_in(benchmark, stage)}
-            for benchmark in queries.benchmarks()
-            for stage in guidelines.STAGES
-        ]
+        in_force: list[Any] = []
+        for benchmark in queries.benchmarks():
+            for stage in guidelines.STAGES:
+                version: Any = guidelines.guideline(benchmark, stage)
+                if not version:
+                    text = guidelines.built_in(benchmark, stage)
+                    version = {"benchmark": benchmark, "stage": stage, "text": text}
+                in_force.append(version)
+        return in_force
 
     @extend_schema(responses=GuidelineVersionSerializer(many=True), operation_id="guidelines_versions_list")
     @action(

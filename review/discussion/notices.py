@@ -44,18 +44,15 @@ def readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
         if not is_sealed(turn):
             unsealed.add(turn.case.pk)
             visible_authors |= {(turn.case.pk, review.physician_id) for review in turn.reviews}
-    return [
-        notice
-        for notice in notices
-        if notice.remark is None
-        or (
-            notice.case_id in unsealed
-            and (
-                notice.remark.author.role == UserRole.ADMIN
-                or (notice.case_id, notice.remark.author_id) in visible_authors
-            )
-        )
-    ]
+    readable = []
+    for notice in notices:
+        if notice.remark is not None:
+            by_admin = notice.remark.author.role == UserRole.ADMIN
+            by_visible = (notice.case_id, notice.remark.author_id) in visible_authors
+            if notice.case_id not in unsealed or not (by_admin or by_visible):
+                continue
+        readable.append(notice)
+    return readable
 
 
 def mark_read(user: User, notice_id: int) -> Notice:

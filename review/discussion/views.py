@@ -69,14 +69,12 @@ class EmailsForm(forms.Form):
 def guidelines(request: HttpRequest) -> HttpResponse:
     """The guidelines of each stage, by benchmark; those who oversee cases may edit them."""
     require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
-    shown = [
-        (
-            benchmark,
-            [(stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES],
-            forms_queries.senior_decides(benchmark),
-        )
-        for benchmark in queries.benchmarks() or folders.names()
-    ]
+    shown = []
+    for benchmark in queries.benchmarks() or folders.names():
+        by_stage = [
+            (stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES
+        ]
+        shown.append((benchmark, by_stage, forms_queries.senior_decides(benchmark)))
     return render(request, "review/discussion/guidelines.html", {"benchmarks": shown})
 
 

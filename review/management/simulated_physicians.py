@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from review import errors
 from review.assignments import claims, first_look, services
@@ -306,9 +307,10 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
     if criticised in rubrics:
         objection = chance.choice(RUBRIC_OBJECTIONS)
         rubrics[criticised] = RubricAnswer("inadequate", note=f"{objection} {SIGNED}")
-    against = [
-        c.value for question in form.questions if question.key == criticised for c in question.choices if c.blocks
-    ]
+    against: list[str] = []
+    for question in form.questions:
+        if question.key == criticised:
+            against += [choice.value for choice in question.choices if choice.blocks]
     if against:
         questions[criticised] = Answer(chance.choice(against), f"{objection} {SIGNED}")
     return Answers(questions, rubrics, verdict=Verdict.REJECT, reason=f"{objection} {SIGNED}")
@@ -317,18 +319,19 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
 def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answers:
     """`answers`, with evidence, levels of harm and a reason code added where they are missing."""
     form = case.frozen.form
-    given = [(q, answers.questions[q.key]) for q in form.questions if q.key in answers.questions]
-    chosen = [choice for q, answer in given for choice in q.choices if choice.value == answer.value]
+    chosen: list[Choice] = []
+    for question in form.questions:
+        if question.key in answers.questions:
+            value = answers.questions[question.key].value
+            chosen += [choice for choice in question.choices if choice.value == value]
     # One kind of source for each answer that names kinds; mostly reasons that can be fixed.
     kinds = dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds) or ["guideline"]
     reducible = chance.random() < REDUCIBLE
     reasons = [reason for reason in form.reasons if reason.reducible is reducible] or form.reasons
-    rubrics = {
-        key: replace(finding, severity=finding.severity or _harm_level(case, key, chance))
-        if form.severities and finding.value in ("adequate", "corrected")
-        else finding
-        for key, finding in answers.rubrics.items()
-    }
+    rubrics = dict(answers.rubrics)
+    for key, finding in answers.rubrics.items():
+        if form.severities and finding.value in ("adequate", "corrected"):
+            rubrics[key] = replace(finding, severity=finding.severity or _harm_level(case, key, chance))
     citations = answers.citations
     if not citations and any(choice.evidence for choice in chosen):
         citations = tuple(
@@ -359,7 +362,7 @@ def _citations(case: Case, kinds: Iterable[str], chance: random.Random) -> Itera
     section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
     for kind in kinds:
         yield Citation(kind, REFERENCES[kind], section, passage, _read_on(case))
-    further = {kind for term in case.frozen.form.terms for kind in term.evidence}
+    further = set(chain.from_iterable(term.evidence for term in case.frozen.form.terms))
     for kind in ("search", "case"):
         if kind in further and (citation := _without_source(case, kind)):
             yield citation

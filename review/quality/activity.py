@@ -99,12 +99,10 @@ def _subtract(stretch: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
     """The parts of `stretch` that do not overlap with `known`."""
     remaining = [stretch]
     for other in known:
-        remaining = [
-            piece
-            for began, ended in remaining
-            for piece in ((began, min(ended, other[0])), (max(began, other[1]), ended))
-            if piece[0] < piece[1]
-        ]
+        pieces = []
+        for began, ended in remaining:
+            pieces += [(began, min(ended, other[0])), (max(began, other[1]), ended)]
+        remaining = [(began, ended) for began, ended in pieces if began < ended]
     return remaining
 
 

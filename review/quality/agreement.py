@@ -126,7 +126,9 @@ def agreement(
         for first, second in case_pairs:
             tables[row, first, second] += 1
     frequencies = np.array(list(case_counts.values()), dtype=float)
-    given = {category for pairs in case_counts for pair in pairs for category in pair}
+    given: set[int] = set()
+    for case_pairs in case_counts:
+        given.update(*case_pairs)
     figures = (raw, kappa, ac1, lambda table: alpha(table, ordinal=ordinal))
     estimates = (table_interval(tables, figure, frequencies) for figure in figures)
     pairs_count = round(float((tables.sum(axis=(1, 2)) * frequencies).sum()))

@@ -39,7 +39,9 @@ class PhysicianPair:
 def physician_pairs(benchmark: str = "") -> list[PhysicianPair]:
     """The pairs of physicians with a case in common, the most cases first: two queries."""
     counts = _pair_counts(benchmark)
-    keys = {physician for first, second, _cases, _agreed in counts for physician in (first, second)}
+    keys: set[int] = set()
+    for first, second, _cases, _agreed in counts:
+        keys |= {first, second}
     people = User.objects.in_bulk(keys)
     pairs = [PhysicianPair(people[first], people[second], cases, agreed) for first, second, cases, agreed in counts]
     return sorted(pairs, key=lambda pair: (-pair.cases, str(pair.first), str(pair.second)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 from statistics import median
 from typing import Annotated, Any
 
@@ -136,7 +137,9 @@ def _reviews_fingerprint() -> tuple[Any, ...]:
 @lru_cache(maxsize=64)
 def _cached_agreement(_state: tuple[Any, ...], _language: str, benchmark: str, task: str, pair: str) -> AgreementTable:
     rater_pairs = [one for one in RaterPair if pair in ("", one)]
-    roles = {role: one for one in rater_pairs for role in PAIRS[one]}
+    roles: dict[str, RaterPair] = {}
+    for one in rater_pairs:
+        roles |= dict.fromkeys(PAIRS[one], one)
     rows = (
         blind_answers()
         .order_by("case_id")
@@ -171,7 +174,9 @@ def _agreement_line(
     pairs_by_case = {case: criterion.read(first, second) for case, (first, second) in both.items()}
     counted = [case for case in sorted(both) if pairs_by_case[case]] or sorted(both)
     scales = [offered[case][criterion.question] for case in counted if criterion.question in offered[case]]
-    given = {answer for pairs in pairs_by_case.values() for two in pairs for answer in two}
+    given: set[str] = set()
+    for pairs in pairs_by_case.values():
+        given.update(*pairs)
     scale = merged(scales, given)
     figures = agreement(pairs_by_case.values(), scale.answers, ordinal=scale.ordinal)
     return AgreementLine(benchmark, pair, criterion.key, criterion.label, scale.ordinal, figures)
@@ -192,7 +197,9 @@ def _criteria(form: Form | None, both: Collection[tuple[Answers, Answers]]) -> l
     # A question that is asked per rubric or trap is one criterion, with a pair of answers for each.
     labels = {question.key.partition(":")[0]: question.label for question in form.questions if question.kind != "text"}
     text_keys = {question.key.partition(":")[0] for question in form.questions} - labels.keys()
-    asked = {key.partition(":")[0] for pair in both for answers in pair for key in answers["questions"]}
+    asked: set[str] = set()
+    for answers in chain.from_iterable(both):
+        asked.update(key.partition(":")[0] for key in answers["questions"])
     names = {key: translate(label) for key, label in labels.items()}
     names |= {key: key for key in sorted(asked - labels.keys() - text_keys)}  # of older forms
     for key, label in names.items():
@@ -240,9 +247,9 @@ def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
     """
     both = [same_wordings(two) for two in _both(first, second, "rubrics").values()]
     one_added, other_added = added_wordings([first, second])
-    return [(one, other) for one, other in both if one and other] + [
-        (one_added[key], other_added[key]) for key in one_added
-    ]
+    pairs = [(one, other) for one, other in both if one and other]
+    pairs += [(one_added[key], other_added[key]) for key in one_added]
+    return pairs
 
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
@@ -385,12 +392,12 @@ def _week(monday: date, rows: list[Any], minutes: Mapping[int, float]) -> Week:
 
 
 def _first_pass(rows: Iterable[Any]) -> Share:
-    outcomes = [
-        (_ENDS[row.case__state], row.verdict)
-        for row in rows
-        if row.case__state in _ENDS and row.case__kind == Case.Kind.WORK
-    ]
-    return Share(sum(outcome == verdict for outcome, verdict in outcomes), len(outcomes))
+    alike = counted = 0
+    for row in rows:
+        if row.case__state in _ENDS and row.case__kind == Case.Kind.WORK:
+            counted += 1
+            alike += _ENDS[row.case__state] == row.verdict
+    return Share(alike, counted)
 
 
 def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, Any]]:
@@ -403,10 +410,10 @@ def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, A
 
 def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
     rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")
-    return tuple(
-        Dot(count_block_words(spec_from_json(spec).blocks), minutes[assignment])
-        for assignment, spec in rows.values_list("assignment_id", "case__spec")[:MAX_DOTS]
-    )
+    dots = []
+    for assignment, spec in rows.values_list("assignment_id", "case__spec")[:MAX_DOTS]:
+        dots.append(Dot(count_block_words(spec_from_json(spec).blocks), minutes[assignment]))
+    return tuple(dots)
 
 
 def own_pace(physician: User) -> dict[tuple[str, str], float]:

@@ -92,8 +92,12 @@ def reworded_rubrics(rewording: Rewording) -> list[RewordedRubric]:
 
 def _rubrics_by_key(rubrics: Sequence[SettledRubric]) -> dict[str, SettledRubric]:
     """The retained rubrics by key, and added ones by text, as their keys are not comparable."""
-    return {
-        f"+{' '.join(rubric.criterion.split())}" if rubric.added_by_physician else rubric.key: rubric
-        for rubric in rubrics
-        if not rubric.removed
-    }
+    by_key = {}
+    for rubric in rubrics:
+        if rubric.removed:
+            continue
+        key = rubric.key
+        if rubric.added_by_physician:
+            key = f"+{' '.join(rubric.criterion.split())}"
+        by_key[key] = rubric
+    return by_key

@@ -69,10 +69,9 @@ def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:
 
     def question(asked: Question) -> Question:
         key = asked.key.partition(":")[0]
-        choices = (
-            replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label))
-            for choice in asked.choices
-        )
+        choices = []
+        for choice in asked.choices:
+            choices.append(replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label)))
         return replace(worded(asked, key, "label", "asks", "help"), choices=tuple(choices))
 
     return replace(

@@ -278,9 +278,10 @@ def unproved_traps(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> li
     """
     kinds = {citation.kind for citation in sources}
     levels = {(citation.trap, level_of(citation)) for citation in sources}
-    return [
-        term
-        for term in terms
-        if (not any((term.code, level) in levels for level in term.levels) if term.levels else False)
-        or (term.evidence and not kinds & set(term.evidence))
-    ]
+    unsupported = []
+    for term in terms:
+        lacks_level = bool(term.levels) and not any((term.code, level) in levels for level in term.levels)
+        lacks_kind = bool(term.evidence) and not kinds & set(term.evidence)
+        if lacks_level or lacks_kind:
+            unsupported.append(term)
+    return unsupported

@@ -61,35 +61,32 @@ def settled_rubrics(
     raters: those whose severities are combined by their median; by default the deciding ones.
     """
     raters = raters or deciding
-    settled = [
-        _settle_rubric(
-            form,
-            rubric,
-            [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in deciding],
-            [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in raters],
-        )
-        for rubric in form.rubrics
-    ]
+    settled = []
+    for rubric in form.rubrics:
+        decided = [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in deciding]
+        rated = [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in raters]
+        settled.append(_settle_rubric(form, rubric, decided, rated))
     used_keys = {rubric.key for rubric in form.rubrics}
-    free_keys = (key for number in count(1) if (key := f"P{number}") not in used_keys)
+    free_keys = (key for key in map("P{}".format, count(1)) if key not in used_keys)
     additions: dict[str, AddedRubric] = {}
     severities: dict[str, list[str]] = {}
-    for addition in (addition for answers in deciding for addition in answers.added):
+    for addition in chain.from_iterable(answers.added for answers in deciding):
         additions.setdefault(folded(addition.criterion), addition)
         severities.setdefault(folded(addition.criterion), []).append(addition.severity)
     retained = {folded(rubric.criterion) for rubric in settled if not rubric.removed}
-    new_additions = ((words, addition) for words, addition in additions.items() if words not in retained)
-    settled += [
-        SettledRubric(
-            key,
-            addition.criterion.strip(),
-            addition.tags,
-            median_level(form, severities[words]),
-            added_by_physician=True,
-            severities=tuple(filter(None, severities[words])),
+    for words, addition in additions.items():
+        if words in retained:
+            continue
+        settled.append(
+            SettledRubric(
+                next(free_keys),
+                addition.criterion.strip(),
+                addition.tags,
+                median_level(form, severities[words]),
+                added_by_physician=True,
+                severities=tuple(filter(None, severities[words])),
+            )
         )
-        for key, (words, addition) in zip(free_keys, new_additions, strict=False)
-    ]
     return tuple(settled)
 
 
@@ -126,12 +123,11 @@ def signed_answers(form: Form, proposal: Answers, own: Answers) -> Answers:
 
     own: the signer's earlier answers, whose levels of harm and highlights stand.
     """
-    rubrics = {
-        key: replace(finding, severity=earlier.severity)
-        if finding.value in RETAINED_VALUES and (earlier := own.rubrics.get(key, RubricAnswer())).severity
-        else finding
-        for key, finding in proposal.rubrics.items()
-    }
+    rubrics = dict(proposal.rubrics)
+    for key, finding in proposal.rubrics.items():
+        earlier = own.rubrics.get(key, RubricAnswer())
+        if finding.value in RETAINED_VALUES and earlier.severity:
+            rubrics[key] = replace(finding, severity=earlier.severity)
     if proposal.verdict == Verdict.APPROVE:
         sources = merged_citations([proposal, own])
     else:
@@ -227,7 +223,7 @@ def _settle_rubric(
 def merged_citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
     """The evidence in all `answers`, each source once for each trap: the first citation of it."""
     by_identity: dict[tuple[str, ...], Citation] = {}
-    for citation in (citation for one in answers for citation in one.citations):
+    for citation in chain.from_iterable(one.citations for one in answers):
         by_identity.setdefault((*identity(citation), citation.trap), normalise(citation))
     return tuple(by_identity.values())
 
@@ -250,9 +246,9 @@ def rejection_reasons(form: Form, answers: Answers) -> list[str]:
             text = asked[question.key].note.strip()
         if question.kind == "text" and question.when and text:
             reasons.append(f"{question.label}: {text}")
-    reasons += [
-        f"{key}: {finding.note.strip()}" for key, finding in answers.rubrics.items() if finding.value == "inadequate"
-    ]
+    for key, finding in answers.rubrics.items():
+        if finding.value == "inadequate":
+            reasons.append(f"{key}: {finding.note.strip()}")
     return reasons
 
 
@@ -262,15 +258,16 @@ def is_reducible(form: Form, rejections: Sequence[Answers]) -> bool:
     It cannot if all rejections that take a position, by an ending answer or by a reason code, say
     no. An ending answer outweighs the reason given with it.
     """
-    fixable = [
-        not ended and (reason is None or reason.reducible)
-        for answers in rejections
-        for ended, reason in [
-            (any(choice.ends for choice in chosen_choices(form, answers)), _coded_reason(form, answers))
-        ]
-        if ended or reason is not None or not form.reasons
-    ]
-    return not fixable or any(fixable)
+    takes_position = False
+    for answers in rejections:
+        is_ended = any(choice.ends for choice in chosen_choices(form, answers))
+        reason = _coded_reason(form, answers)
+        if not is_ended and reason is None and form.reasons:
+            continue
+        takes_position = True
+        if not is_ended and (reason is None or reason.reducible):
+            return True
+    return not takes_position
 
 
 def _coded_reason(form: Form, answers: Answers) -> Reason | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
+from itertools import chain
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from review.rules import citations, limits
@@ -69,7 +70,7 @@ class Form:
     @property
     def tags(self) -> tuple[str, ...]:
         """The distinct tags of all traps, in the order of the rubrics, for added rubrics."""
-        return tuple(dict.fromkeys(tag for rubric in self.rubrics for tag in rubric.tags))
+        return tuple(dict.fromkeys(chain.from_iterable(rubric.tags for rubric in self.rubrics)))
 
     @property
     def first_look(self) -> "Form":
@@ -335,7 +336,10 @@ def chosen_choices(form: Form, answers: Answers) -> list[Choice]:
     """The choices that these answers select, in the questions that are asked."""
     asked_answers = without_unasked(form, answers).questions
     asked = [question for question in form.questions if question.key in asked_answers]
-    return [choice for question in asked for choice in question.chosen(asked_answers[question.key].value)]
+    chosen: list[Choice] = []
+    for question in asked:
+        chosen += question.chosen(asked_answers[question.key].value)
+    return chosen
 
 
 def question_problems(form: Form, answers: Answers) -> list[Problem]:
@@ -414,12 +418,14 @@ def _severity_problems(form: Form, severity: str, field_name: str) -> list[Probl
 
 def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
     """The wordings of the form's rubrics that these answers keep, by key."""
-    findings = [(rubric, answers.rubrics.get(rubric.key, RubricAnswer())) for rubric in form.rubrics]
-    return {
-        rubric.key: finding.wording if finding.value == "corrected" else rubric.criterion
-        for rubric, finding in findings
-        if finding.value in RETAINED_VALUES
-    }
+    wordings = {}
+    for rubric in form.rubrics:
+        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        if finding.value == "corrected":
+            wordings[rubric.key] = finding.wording
+        elif finding.value in RETAINED_VALUES:
+            wordings[rubric.key] = rubric.criterion
+    return wordings
 
 
 def _no_rubric_left(form: Form, answers: Answers) -> bool:

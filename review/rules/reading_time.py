@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text
 
@@ -24,7 +25,7 @@ def count_words(text: str) -> float:
 
 def count_block_words(blocks: Iterable[Block]) -> int:
     """The number of words in a case; of a diff only its changed version is counted."""
-    return round(sum(count_words(text) for block in blocks for text in _texts(block)))
+    return round(sum(count_words(text) for text in chain.from_iterable(map(_texts, blocks))))
 
 
 def allowance(blocks: Iterable[Block]) -> int:
@@ -41,6 +42,6 @@ def _texts(block: Block) -> list[str]:
         case Diff():
             return [turn.text for turn in block.after]
         case Table():
-            return [cell for row in block.rows for cell in row]
+            return list(chain.from_iterable(block.rows))
         case _:
             return []

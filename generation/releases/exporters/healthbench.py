@@ -23,10 +23,9 @@ class HealthBenchExporter(LinesExporter):
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as an example of simple-evals."""
         points = sample.get("points")
-        rubrics = [
-            {"criterion": rubric["criterion"], "points": weight, "tags": _tags(rubric, points)}
-            for rubric, weight in weighed_rubrics(sample)
-        ]
+        rubrics = []
+        for rubric, weight in weighed_rubrics(sample):
+            rubrics.append({"criterion": rubric["criterion"], "points": weight, "tags": _tags(rubric, points)})
         tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
         if points is not None:
             for name, values in sorted(sample["facets"].items()):

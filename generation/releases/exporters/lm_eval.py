@@ -55,10 +55,9 @@ class LmEvalExporter(JudgingExporter):
     def companion_files(self, folder: Path, about: About) -> list[Path]:
         """Write the task, whose metrics are the benchmark's rates, and the programs."""
         rates = [(rate["name"], "pooled", rate["hit"]) for rate in about["judging"]["rates"]]
-        metrics = "".join(
-            _METRIC.format(name=name, aggregation=aggregation, higher=str(higher).lower())
-            for name, aggregation, higher in (*rates, *_COUNTS)
-        )
+        metrics = ""
+        for name, aggregation, higher in (*rates, *_COUNTS):
+            metrics += _METRIC.format(name=name, aggregation=aggregation, higher=str(higher).lower())
         task = (Path(programs.__file__).parent / "lm_eval_task.yaml").read_text(encoding="utf-8")
         name = task_name(about["judging"])
         text = task.replace(TASK, name).replace("metric_list:\n", f"metric_list:\n{metrics}")

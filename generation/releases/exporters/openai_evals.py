@@ -20,10 +20,9 @@ class OpenAIEvalsExporter(LinesExporter):
 
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as an item."""
-        criteria = [
-            {"key": rubric["key"], "criterion": rubric["criterion"], "points": weight}
-            for rubric, weight in weighed_rubrics(sample)
-        ]
+        criteria = []
+        for rubric, weight in weighed_rubrics(sample):
+            criteria.append({"key": rubric["key"], "criterion": rubric["criterion"], "points": weight})
         item = {**identity(sample), "messages": sample["messages"], "criteria": criteria}
         ideal = [rubric["criterion"] for rubric in sample["rubrics"]]
         return canonical({"input": sample["messages"], "ideal": ideal, "item": item})

@@ -85,16 +85,19 @@ def _fields(
                 repeated_flag = {"repeated": True}
             yield field | {"dataType": _TYPES.get(column, "sc:Text"), "source": source, **repeated_flag}
             continue
-        inner = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{table}/{column}/{key}",
-                "name": f"{table}/{column}/{key}",
-                "dataType": _TYPES.get(key, "sc:Text"),
-                "source": source | {"transform": {"jsonPath": f"$.{key}"}},
-            }
-            for key in objects[column]
-        ]
+        inner = []
+        for key in objects[column]:
+            name = f"{table}/{column}/{key}"
+            part = source | {"transform": {"jsonPath": f"$.{key}"}}
+            inner.append(
+                {
+                    "@type": "cr:Field",
+                    "@id": name,
+                    "name": name,
+                    "dataType": _TYPES.get(key, "sc:Text"),
+                    "source": part,
+                }
+            )
         if column in _OBJECTS:
             yield field | {"subField": inner}
         else:

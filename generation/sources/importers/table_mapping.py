@@ -5,6 +5,7 @@ A mapping is stored with each import, and may be saved under a name.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -49,7 +50,7 @@ class TableMapping(BaseModel):
 
     @property
     def all_columns(self) -> list[str]:
-        return [column for columns in self.columns.values() for column in columns]
+        return list(chain.from_iterable(self.columns.values()))
 
 
 # --------------------------------------------------------------------------------------- the guess

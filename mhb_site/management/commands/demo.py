@@ -49,8 +49,12 @@ def newest_change() -> float:
 
     Compiled files are left out: running the code writes them.
     """
-    files = (file for folder in CODE for file in (settings.BASE_DIR / folder).rglob("*.*"))
-    return max(file.stat().st_mtime for file in files if file.suffix not in (".pyc", ".mo"))
+    newest = 0.0
+    for folder in CODE:
+        for file in (settings.BASE_DIR / folder).rglob("*.*"):
+            if file.suffix not in (".pyc", ".mo"):
+                newest = max(newest, file.stat().st_mtime)
+    return newest
 
 
 class Command(BaseCommand):
