@@ -24,7 +24,7 @@ from review.rules.answers import Hidden
 
 MODELS_NAMED = 4  # with more, the lowest and the highest
 DIFFERENCES_NAMED = 3
-DATASETS_NAMED = 3
+DATASETS_NAMED = 4
 COUNTED_AT_ONCE = 5  # runs of a list
 
 
@@ -50,7 +50,13 @@ def answer(of: Report, rate: Rate) -> ReportAnswer:
     """The answer of a report to a rate, in the language that is active."""
     sentences: list[str] = []
     for dataset in _datasets(of):
-        sentences += _sentences(of, rate, dataset)
+        for sentence in _sentences(of, rate, dataset):
+            if sentence in sentences:  # what holds for several data sets is said after the last of them
+                sentences.remove(sentence)
+            sentences.append(sentence)
+    if more := _datasets_not_named(of):
+        text = ngettext("%(n)d more data set is shown below.", "%(n)d more data sets are shown below.", more)
+        sentences.append(text % {"n": more})
     return ReportAnswer(tuple(sentences), tuple(_facts(of)), bibtex(of.run.release))
 
 
@@ -101,6 +107,13 @@ def _datasets(of: Report) -> list[str]:
     if COMBINED in names:
         return [COMBINED]
     return names[:DATASETS_NAMED]
+
+
+def _datasets_not_named(of: Report) -> int:
+    """How many data sets of a report without a primary or pooled one its answer leaves out."""
+    if of.plan.dataset or COMBINED in dict(of.datasets):
+        return 0
+    return max(0, len(of.datasets) - DATASETS_NAMED)
 
 
 def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:

@@ -19,7 +19,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.protocol import Decision, Sample
-from evaluation.reports import formats
+from evaluation.reports import formats, headlines
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
@@ -291,6 +291,18 @@ def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, 
         with pytest.raises(errors.JudgeNeeded):
             ask(RunSettings(release=judged, endpoints=[model]))
     assert not Run.objects.exists()
+
+
+def test_the_answer_says_what_holds_for_all_data_sets_once_and_what_it_leaves_out(
+    claimants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = reports_queries.report(finished_run(toy_release(8, "eight"), claimants))
+    first, second, too_few = headlines.answer(report, report.planned_rate).sentences
+    assert ("Without a hint" in first, "With a hint" in second) == (True, True)
+    assert too_few.startswith("Too few samples")
+    monkeypatch.setattr(headlines, "DATASETS_NAMED", 1)
+    *_named, left_out = headlines.answer(report, report.planned_rate).sentences
+    assert left_out == "1 more data set is shown below."
 
 
 # ----------------------------------------------------------------------------------------- failures

@@ -48,6 +48,11 @@ def test_report_answers_and_launch_form_work_without_a_judge(
     page.wait_for_url("**rate=accuracy*")
     assert "sort=-rate" in page.url
     reader.check_page("another rate")
+    page.set_viewport_size({"width": 1366, "height": 768})
+    charts = page.locator(".charts--bars .card")
+    assert charts.nth(0).bounding_box()["y"] == charts.nth(1).bounding_box()["y"], "two data sets side by side"
+    for bar in page.locator(".charts--bars .hbars__bar").all():
+        assert bar.bounding_box()["width"] > 300, "a bar keeps most of the width of its card"
 
     page.goto(f"{reader.url}{launch}?release={release.pk}")
     expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
