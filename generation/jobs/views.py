@@ -142,6 +142,7 @@ class Launch:
         budget.initial = {name: getattr(estimate, name) for name in BUDGET}
         carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
         context = {"settings": settings, "estimate": estimate, "form": budget, "carried": carried}
+        context["first_step"] = form.records_title
         status = 200
         if confirmed:
             status = 422

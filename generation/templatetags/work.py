@@ -99,8 +99,11 @@ def exclusion(reason: str) -> str:
 
 @register.filter
 def money(amount: Decimal) -> str:
-    """Format an amount of money with two decimals, or four if it is below 1."""
-    return number_format(amount, 2 if amount >= 1 or not amount else 4, force_grouping=True)
+    """Format an amount of money with two decimals, a smaller one with two digits that are not 0."""
+    decimals = 2
+    if amount:
+        decimals = max(2, 1 - Decimal(amount).adjusted())
+    return number_format(amount, decimals, force_grouping=True)
 
 
 @register.filter
