@@ -311,10 +311,16 @@ function changed(event) {
 
 // Before submitting, list everything that is missing and focus the first of it.
 function title(element) {
-  const group = element.closest(".rubric, fieldset, .question");
-  const legend = ($("legend, .question__title", group) ?? element.labels?.[0])?.cloneNode(true);
-  for (const part of $$("[data-required-mark], .code__about", legend ?? document.createElement("p"))) part.remove();
-  return legend?.textContent.replace(/\s+/g, " ").trim() ?? element.name;
+  const names = [$("legend, .question__title", element.closest(".rubric, fieldset, .question"))];
+  // Of several fields in a group, which one.
+  if (element.matches("textarea, select, input:not([type=radio])")) names.push(element.labels?.[0]);
+  return names.filter(Boolean).map(textOf).join(" · ") || element.name;
+}
+
+function textOf(named) {
+  const copy = named.cloneNode(true);
+  for (const part of $$("[data-required-mark], .code__about, [hidden]", copy)) part.remove();
+  return copy.textContent.replace(/\s+/g, " ").trim();
 }
 
 function showErrors(missing) {

@@ -125,6 +125,9 @@ def test_submit_lists_what_is_missing_and_focuses_the_first(desk: Page, assignme
     problem = desk.locator("[data-problems]")
     # Missing: two fields of the source, two rubrics, two traps, the verdict.
     expect(problem.locator("li")).to_have_count(7)
+    lines = problem.locator("li").all_inner_texts()
+    assert lines[0].startswith("Source 1 · DOI, PMID, web address, book or guideline:")
+    assert len(set(lines)) == 7, "each line says which field it means"
     assert focused(desk) == "citation.1.reference"
     assert not sent
     desk.keyboard.type("12345")
