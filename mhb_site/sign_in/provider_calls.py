@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection
-from urllib3.connectionpool import HTTPConnectionPool
 
 from review.errors import ProviderAway
 
@@ -39,10 +37,10 @@ def read_metadata(url: str, *_args: object, **_options: object) -> bytes:
 
 
 @cache
-def _bounded(connection: type[HTTPConnection]) -> type[HTTPConnection]:
-    """The class of connections whose socket is shut after `ANSWER_SECONDS`."""
+def _bounded(connection: type[Any]) -> type[Any]:
+    """The class of connections, of urllib3, whose socket is shut after `ANSWER_SECONDS`."""
 
-    class BoundedConnection(connection):  # type: ignore[misc, valid-type]
+    class BoundedConnection(connection):  # type: ignore[misc]
         _timer: threading.Timer | None = None
 
         def connect(self) -> None:
@@ -71,7 +69,7 @@ class BoundedAdapter(HTTPAdapter):
     Raises requests.ConnectionError.
     """
 
-    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> HTTPConnectionPool:
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
         pool = super().get_connection_with_tls_context(*args, **options)
         pool.ConnectionCls = _bounded(pool.ConnectionCls)
         return pool
