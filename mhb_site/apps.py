@@ -9,6 +9,7 @@ from django.contrib.admin.checks import check_admin_app, check_dependencies
 from django.core import checks
 
 from mhb_site.env import WrongEnvironment
+from review.common.commands import register
 
 
 class SiteConfig(AppConfig):
@@ -20,6 +21,7 @@ class SiteConfig(AppConfig):
         from mhb_site.observability import hooks
 
         hooks.connect()
+        register(self.name, {"control_site": "mhb_site.backup.actions.ControlSite"})
         if any(provider.protocol == "saml" for provider in settings.MHB_PROVIDERS) and not find_spec("onelogin"):
             raise WrongEnvironment("Wrong setting. MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
+    from django.core.exceptions import ValidationError
+
     from review.forms.design import FormFault
     from review.rules.questions import Problem
 
@@ -33,6 +35,13 @@ class ShownError(Exception):
         words = (type(self).__doc__ or "").split()  # a docstring may be broken into lines
         message = " ".join(words)
         return _(message)
+
+
+def sentences(error: ValidationError) -> list[str]:
+    """The messages of an error; of one with fields, all messages of a field in one sentence."""
+    if not hasattr(error, "error_dict"):
+        return [" ".join(error.messages)]
+    return [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
 
 
 class ReviewError(ShownError):

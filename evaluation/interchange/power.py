@@ -113,7 +113,7 @@ def release_power(
         for task in tasks:
             for record, n in sizes[facet, value].get(task, {}).items():
                 criteria_of[record] += n
-        criteria = list(criteria_of.values())
+        criteria = [criteria_of[record] for record in sorted(criteria_of)]  # the draws of the power follow their order
         precision = planning.expected_precision(rate, criteria, correlation, minimum=minimum)
         detectable = power = None
         if precision.half_width is not None:

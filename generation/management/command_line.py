@@ -1,15 +1,16 @@
 """Options of settings and of launches for commands, and waiting for a job's work."""
 
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentTypeError
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from pydantic.fields import FieldInfo
 from rest_framework.exceptions import ValidationError as InvalidBody
 
 from generation.engine.sweeping import sweep
@@ -22,23 +23,57 @@ from generation.jobs.settings import Budget, Setting, Settings, settings_of
 from generation.models.jobs import Job
 from generation.recipes import registry
 from generation.trials import checking
+from review.common.commands import Action, Shell
 from review.common.serializers import field_errors
 from review.common.site_pause import paused_since
-from review.management.step_command import StepCommand
 
+Options = dict[str, Any]  # parsed, by the names of settings
 POLL = 0.3  # seconds
 
 
-def add_settings(
-    parser: ArgumentParser, settings: type[Settings], *, omit: Container[str] = (), required: bool = True
-) -> None:
-    """Add an option for each setting of a model.
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions(Shell):
+    """An option for each setting of a model. The field has what is given, by the settings' names.
 
-    required: refuse a command without a setting that has no default; `--like` may give it.
+    Attributes:
+        settings: the model.
+        omit: names of settings without an option.
+        optional: no setting has to be given; `--like` may give it.
     """
-    for each in settings_of(settings):
-        if each.name not in omit:
-            parser.add_argument(each.option, **_option(each, required=required and each.required))
+
+    settings: type[Settings]
+    omit: Container[str] = ()
+    optional: bool = False
+
+    def add(self, parser: Any, name: str, field: FieldInfo) -> None:
+        for each in settings_of(self.settings):
+            if each.name not in self.omit:
+                required = each.required and not self.optional
+                parser.add_argument(each.option, **_option(each, required=required))
+
+    def value(self, name: str, options: Mapping[str, Any]) -> Options:
+        return {each.name: options.get(each.name) for each in settings_of(self.settings)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(SettingsOptions):
+    """The options of an action that launches a job."""
+
+    settings: type[Settings] = Budget
+    optional: bool = True
+
+    def add(self, parser: Any, name: str, field: FieldInfo) -> None:
+        super().add(parser, name, field)
+        parser.add_argument("--yes", action="store_true", help="launch without a budget")
+        parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
+
+    def value(self, name: str, options: Mapping[str, Any]) -> Options:
+        return {**super().value(name, options), "yes": options["yes"], "wait": options["wait"]}
+
+
+def like_help(kind: str) -> str:
+    """The help of the option that repeats an earlier job."""
+    return f"use the settings of this {kind} for what is not given; not its limit, its budget or --fresh"
 
 
 def _option(each: Setting, *, required: bool) -> dict[str, Any]:
@@ -61,8 +96,8 @@ def _option(each: Setting, *, required: bool) -> dict[str, Any]:
     return options
 
 
-def given_settings(options: Mapping[str, Any], settings: type[Settings]) -> dict[str, Any]:
-    """The settings that the options of `add_settings` give; the others have their defaults."""
+def given_settings(options: Options, settings: type[Settings]) -> dict[str, Any]:
+    """The settings that parsed options give; the others have their defaults."""
     given = {}
     for each in settings_of(settings):
         value = options.get(each.name)
@@ -99,25 +134,8 @@ def number(each: Setting, text: str) -> Any:
         raise ArgumentTypeError(f"{text!r}: {' '.join(map(str, error.args[0]))}") from None
 
 
-def add_launch_options(parser: ArgumentParser, settings: type[Settings] = Budget, *, omit: Container[str] = ()) -> None:
-    """Add the options of a command that launches a job."""
-    add_settings(parser, settings, omit=omit, required=False)
-    parser.add_argument("--yes", action="store_true", help="launch without a budget")
-    parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
-
-
-def add_like_option(parser: ArgumentParser, kind: JobKind[Any]) -> None:
-    """Add the option that repeats an earlier job."""
-    parser.add_argument(
-        "--like",
-        type=int,
-        metavar=kind.name.upper(),
-        help=f"use the settings of this {kind.name} for what is not given; not its limit, its budget or --fresh",
-    )
-
-
 def launch_body(
-    serializer: type[LikeSerializer], options: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    serializer: type[LikeSerializer], options: Options, given: Mapping[str, Any], like: int | None
 ) -> dict[str, Any]:
     """The options of a launch, completed by --like and validated as a request to the API is.
 
@@ -125,23 +143,23 @@ def launch_body(
     """
     settings = settings_of(serializer.settings_class)
     options_given = given_settings(options, serializer.settings_class)
-    body = {each.api_name: options_given.get(each.name) for each in settings} | dict(given or {})
+    body = {each.api_name: options_given.get(each.name) for each in settings} | dict(given)
     body = {name: value for name, value in body.items() if value is not None}
     missing = [each.option for each in settings if each.required and each.api_name not in body]
-    if missing and options["like"] is None:
+    if missing and like is None:
         raise CommandError(f"Give {' and '.join(missing)}, or --like {serializer.kind.name.upper()}.")
-    request = serializer(data={**body, "like": options["like"]})
+    request = serializer(data={**body, "like": like})
     if not request.is_valid():
         faults = field_errors(request.errors)
         raise CommandError("; ".join(f"{fault['field']}: {fault['detail']}".removeprefix(": ") for fault in faults))
     return dict(request.validated_data)
 
 
-def unconfirmed_estimate(step: StepCommand, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
+def unconfirmed_estimate(action: Action, estimate: Estimate, options: Options) -> dict[str, Any] | None:
     """The estimate, as the result of a launch without budget and --yes; None if it may proceed."""
     if options["yes"] or options["budget_money"] is not None or options["budget_calls"] is not None:
         return None
-    step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
+    action.tell("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
     return {
         "calls": estimate.calls,
         "tokens_in": estimate.tokens_in,
@@ -167,23 +185,23 @@ def paused_exit_code(job: Job) -> int:
     return int(job.status == Job.Status.PAUSED)
 
 
-def progress_of(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
+def progress_of(action: Action, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
     """The progress of a job; `wait`: follow it to its end first."""
     if wait:
-        _follow(step, kind, job)
+        _follow(action, kind, job)
     job.refresh_from_db()
     return kind.progress(job)
 
 
-def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
+def _follow(action: Action, kind: JobKind[Any], job: Job) -> None:
     """Follow a job to its end. If no worker is running, this process works on it."""
     if paused_since():
-        step.stderr.write("This site is paused since it was restored: the job waits for `control_site resume`.")
+        action.tell("This site is paused since it was restored: the job waits for `control_site resume`.")
     shown = -1
     while is_running(job.pk):
         if (percent := kind.progress(job).percent) != shown:
             shown = percent
-            step.stderr.write(f"{shown} %")
+            action.tell(f"{shown} %")
         if live_workers(runs_lanes=True).exists():
             time.sleep(POLL)
         else:

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from review.common.language_names import language_code
+from review.errors import sentences
 from review.models import User
 from review.models.people import split_list
 from review.models.usernames import normalize_username
@@ -82,13 +83,6 @@ class Roster:
     file: str
     entries: list[RosterRow]
     refusals: list[RosterRefusal]
-
-
-def sentences(error: ValidationError) -> list[str]:
-    """The messages of an error; of one with fields, all messages of a field in one sentence."""
-    if not hasattr(error, "error_dict"):
-        return [" ".join(error.messages)]
-    return [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
 
 
 def new_account(**values: str) -> User:

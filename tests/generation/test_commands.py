@@ -230,7 +230,7 @@ def test_an_import_that_a_worker_claimed_first_still_succeeds(
 
     monkeypatch.setattr(sources_services, "start_import", start_and_claim)
     monkeypatch.setattr(
-        "generation.management.commands.import_source.time.sleep",
+        "generation.sources.actions.time.sleep",
         lambda seconds: sources_services._read_file(claimed[0]),
     )
     source = manage.json(

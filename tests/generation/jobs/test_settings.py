@@ -8,6 +8,7 @@ import pytest
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import TextChoices
 from pydantic import Field
+from pydantic.fields import FieldInfo
 
 from evaluation.runs.forms import RunForm
 from evaluation.runs.serializers import RunSettingsSerializer
@@ -19,7 +20,7 @@ from generation.errors import InvalidSettings
 from generation.jobs.forms import BUDGET, SettingsForm
 from generation.jobs.serializers import SettingsSerializer
 from generation.jobs.settings import AskedAs, LaunchSettings, settings_of
-from generation.management.command_line import add_settings, named_value
+from generation.management.command_line import SettingsOptions, named_value
 
 
 class Leaf(TextChoices):
@@ -51,7 +52,7 @@ class TeaSerializer(SettingsSerializer):
 
 def parse(*arguments: str) -> dict[str, Any]:
     parser = CommandParser(called_from_command_line=False)
-    add_settings(parser, Tea)
+    SettingsOptions(settings=Tea).add(parser, "tea", FieldInfo())
     return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
 
 

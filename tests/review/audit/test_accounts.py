@@ -181,12 +181,12 @@ def test_accounts_created_by_the_operator_and_the_demo_leave_events(monkeypatch:
 
 def test_a_password_from_the_command_line_leaves_an_event(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     AuthToken.objects.create(ana)
-    monkeypatch.setattr("review.management.commands.changepassword.getpass", lambda _prompt: NEW)
+    monkeypatch.setattr("review.people.actions.getpass", lambda _prompt: NEW)
     call_command("changepassword", "ANA", stdout=StringIO())
     ana.refresh_from_db()
     assert ana.check_password(NEW)
     assert PersonEvent.objects.order_by("-sequence")[0].data == {"tokens": 1}
-    monkeypatch.setattr("review.management.commands.changepassword.getpass", lambda _prompt: "short")
+    monkeypatch.setattr("review.people.actions.getpass", lambda _prompt: "short")
     with pytest.raises(CommandError, match="too short"):
         call_command("changepassword", "ana")
     with pytest.raises(CommandError, match="no account"):
