@@ -216,7 +216,8 @@ def register(app: str, actions: Mapping[str, str]) -> None:
     """
     commands = get_commands()
     for name, path in actions.items():
-        # Django imports the module of this name and calls its `Command`.
+        # Django imports the module of this name and calls its `Command`. (A command object in
+        # place of the app's name would do for all but `manage.py help`, which lists by apps.)
         module: Any = ModuleType(f"{app}.management.commands.{name}")
         module.Command = partial(_command_of, path)
         sys.modules[module.__name__] = module

@@ -1,4 +1,4 @@
-"""forget: delete sign-ins, ended sessions, texts of the ledger and lost uploads after their time."""
+"""forget: delete sign-ins, ended sessions, ledger texts and lost uploads after their time."""
 
 import json
 from typing import Any
