@@ -20,7 +20,7 @@ from generation.recipes import registry
 from generation.samples import queries as samples_queries
 from review.cases.forms import ReasonForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
-from review.common.lists import Action, apply_bulk_action, list_context
+from review.common.lists import BulkAction, apply_bulk_action, list_context
 from review.errors import ReviewError
 from review.models import User
 from review.rules.blocks import Block
@@ -29,11 +29,11 @@ from review.rules.permissions import Can
 RECORD_FIELDS = ("record__private", "record__content")  # large, and not shown in lists
 
 
-def _action(name: str, label: Promise, service: Callable[..., object]) -> Action:
+def _action(name: str, label: Promise, service: Callable[..., object]) -> BulkAction:
     def act(key: int, actor: User, data: Mapping[str, Any]) -> object:
         return service(key, actor=actor, **data)
 
-    return Action(name, label, act, ReasonForm, (GenerationError, ReviewError))
+    return BulkAction(name, label, act, ReasonForm, (GenerationError, ReviewError))
 
 
 DRAFT_ACTIONS = (

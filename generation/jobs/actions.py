@@ -26,7 +26,10 @@ ACTIONS: dict[str, Callable[[int], object]] = {
 }
 LIMITS = {"budget": ("budget_money", "budget_calls"), "pace": ("priority", "most_lanes")}
 NO_LIMIT = "none"
-JOB_NAMES = [f"{kind.name}:N" for kind in kinds.all_kinds()]
+
+
+def _job_names() -> list[str]:
+    return [f"{kind.name}:N" for kind in kinds.all_kinds()]
 
 
 def _limit(each: Setting, text: str) -> Any:
@@ -39,8 +42,8 @@ def _limit(each: Setting, text: str) -> Any:
 def _parse_job(text: str) -> tuple[str, int]:
     name, _, digits = text.partition(":")
     pk = whole_number(digits)
-    if f"{name}:N" not in JOB_NAMES or pk is None:
-        raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(JOB_NAMES)}")
+    if f"{name}:N" not in _job_names() or pk is None:
+        raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(_job_names())}")
     return name, pk
 
 
@@ -68,7 +71,7 @@ class ControlJob(Action):
 
     action: Annotated[str, Shell(positional=True, choices=[*ACTIONS, *LIMITS])]
     job: Annotated[tuple[str, int], Shell(positional=True, parse=_parse_job, metavar="JOB")] = Field(
-        description=" or ".join(JOB_NAMES)
+        description=" or ".join(_job_names())
     )
     limits: Annotated[dict[str, Any], LimitOptions(settings=JobLimits)]
 

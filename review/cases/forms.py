@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from review.assignments import reassignment
 from review.assignments.annotation_formats import ARGILLA, LABEL_STUDIO
 from review.cases import queries, services
-from review.common.lists import ALL, Action, Filters, any_of
+from review.common.lists import ALL, BulkAction, Filters, any_of
 from review.common.row_fields import GrowingForm, RowsField
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
@@ -123,14 +123,14 @@ class CaseFilters(Filters):
         return [*known, requested]
 
 
-def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
+def case_actions(case_of: Callable[[int], int] = int) -> tuple[BulkAction, ...]:
     """The bulk actions on cases. `case_of` maps the key of a row to the key of its case.
 
     A form has the service's values under their names.
     """
 
-    def action(name: str, label: Promise, service: Callable[..., object], form: type[forms.Form]) -> Action:
-        return Action(name, label, lambda key, actor, data: service(case_of(key), actor=actor, **data), form)
+    def action(name: str, label: Promise, service: Callable[..., object], form: type[forms.Form]) -> BulkAction:
+        return BulkAction(name, label, lambda key, actor, data: service(case_of(key), actor=actor, **data), form)
 
     return (
         action("reserve", gettext_lazy("Assign"), reassignment.reserve, ReserveForm),

@@ -56,7 +56,11 @@ class Filters(forms.Form):
 
 
 def list_context(
-    request: HttpRequest, filters: Filters, rows: QuerySet[M], sorts: Sequence[str], actions: "Sequence[Action]" = ()
+    request: HttpRequest,
+    filters: Filters,
+    rows: QuerySet[M],
+    sorts: Sequence[str],
+    actions: "Sequence[BulkAction]" = (),
 ) -> dict[str, Any]:
     """Context of the list templates (`components/list_*.html`), in two queries.
 
@@ -83,7 +87,7 @@ def list_context(
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class BulkAction:
     """A bulk action: `act(key, actor, form data)` per selected row, each in its own transaction.
 
     `refusals`: the errors by which `act` refuses a single row; the other rows are still changed.
@@ -113,7 +117,7 @@ def _selected_keys(request: HttpRequest) -> set[int]:
 
 
 def apply_bulk_action(
-    request: HttpRequest, actions: Sequence[Action], rows: QuerySet[M], label: Callable[[M], object] = str
+    request: HttpRequest, actions: Sequence[BulkAction], rows: QuerySet[M], label: Callable[[M], object] = str
 ) -> HttpResponseRedirect | None:
     """Apply the posted `action` to the selected `rows`, report, and redirect to the list.
 

@@ -15,7 +15,7 @@ from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.forms import SpecialtyForm
 from review.common.decorators import posted_data, redirect_saying, render_form, requires, signed_in_account
-from review.common.lists import Action, apply_bulk_action, list_context
+from review.common.lists import BulkAction, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
 from review.people.anonymise import anonymise
@@ -32,9 +32,11 @@ from review.rules.permissions import Can, UserRole
 from review.rules.text_files import decoded
 
 ACTIONS = (
-    Action("pause", gettext_lazy("Pause"), lambda key, actor, _data: accounts.set_paused(key, True, actor=actor)),
-    Action("resume", gettext_lazy("Resume"), lambda key, actor, _data: accounts.set_paused(key, False, actor=actor)),
-    Action(
+    BulkAction("pause", gettext_lazy("Pause"), lambda key, actor, _data: accounts.set_paused(key, True, actor=actor)),
+    BulkAction(
+        "resume", gettext_lazy("Resume"), lambda key, actor, _data: accounts.set_paused(key, False, actor=actor)
+    ),
+    BulkAction(
         "specialty",
         gettext_lazy("Set specialty"),
         lambda key, actor, data: accounts.edit_person(key, {"specialty": data["specialty"]}, actor=actor),
