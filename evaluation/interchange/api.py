@@ -37,7 +37,7 @@ from review.rules.permissions import Can
 
 
 class ImportResultsSerializer(SettingsSerializer):
-    """A file of verdicts made elsewhere: JSON Lines, or a log of inspect-ai or lm-eval."""
+    """A file of verdicts made elsewhere: JSON Lines, a CSV table, or a log of another tool."""
 
     settings_class = importing.StudySettings
 

@@ -1,4 +1,4 @@
-"""Reads verdicts made elsewhere, from JSON Lines or the logs and results of other tools.
+"""Reads verdicts made elsewhere, from JSON Lines, a table or the logs and results of other tools.
 
 Each verdict becomes one row that knows its place in the file. `rows` runs this in a process with
 limits, which has neither Django nor the database.
@@ -15,10 +15,11 @@ from typing import Any, BinaryIO, NamedTuple
 from evaluation.interchange import other_tools, tool_logs
 from evaluation.numbers.rules import VOIDS
 from generation.common.formats import FormatError
-from generation.sources.importers.base import WrongFormat
+from generation.sources.importers.base import ZIP_ARCHIVE, Malformed, WrongFormat, container_of, first_byte
 from generation.sources.importers.bundles import open_archive
+from generation.sources.importers.tables import check_csv, csv_header, csv_records
 from review.rules.text import has_visible_text, is_storable, unified_newlines
-from review.rules.text_files import open_text
+from review.rules.text_files import open_text, yes_or_no
 
 OUTCOMES = frozenset({"judged", "refused", "empty", "filtered", "cut_off", "unparsed", "failed"})
 MAX_REPEATS = 2**15 - 1
@@ -29,10 +30,12 @@ MAX_SAMPLES = 100_000  # in an .eval file
 MAX_NAME = 200
 MAX_TOGETHER, MAX_CHARACTERS = 200, 2**20  # rows that are sent together, and characters in them
 REQUIRED = ("sample", "rubric")
+COLUMNS = (*REQUIRED, "met")  # of a table
 NAMES = (*REQUIRED, "model")
 _DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
 TEXTS = ("response", "explanation", "judge", "release", "void", "log")  # may be null
 SHORT = ("model", "judge", "log")
+MARK = b"\xef\xbb\xbf"  # which also stands within a file that was joined from several
 
 
 class VerdictRow(NamedTuple):
@@ -78,7 +81,7 @@ class UnreadableResults(FormatError):
 def parse(path: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a file as JSON, streamed.
 
-    Raises UnreadableResults if it is neither JSON Lines nor a log of another tool.
+    Raises UnreadableResults if it is neither JSON Lines, nor a table, nor a log of another tool.
     """
     for entry in _entries(Path(path)):
         yield entry if isinstance(entry, VerdictRow) else astuple(entry)
@@ -99,14 +102,46 @@ def parse_together(path: str) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _entries(path: Path) -> Iterator[Entry]:
-    with path.open("rb") as file:
-        if file.read(4).startswith(b"PK"):
-            yield from _eval_file_rows(path)
+    if container_of(path) == ZIP_ARCHIVE:
+        yield from _eval_file_rows(path)
+        return
+    try:
+        is_json = first_byte(path) in (b"{", b"[")
+        if not is_json and not set(COLUMNS).isdisjoint(map(str.casefold, csv_header(path))):
+            check_csv(path, _missing_columns)
+            yield from _table_rows(path)
             return
+    except WrongFormat as error:
+        raise UnreadableResults(f"neither JSON Lines nor a log of another tool. {error.detail}") from error
     with open_text(path) as text:
         first = text.readline(MAX_LINE + 1)
     with open_text(path) as text:
         yield from _log_rows(_load_json(text)) if _is_document(first) else _line_rows(text)
+
+
+def _missing_columns(header: list[str]) -> str:
+    return ", ".join(repr(column) for column in COLUMNS if column not in header)
+
+
+def _table_rows(path: Path) -> Iterator[Entry]:
+    """The rows of a CSV file whose columns have the names of fields."""
+    for where, record in csv_records(path):
+        if isinstance(record, Malformed):
+            yield RefusedRow(where, str(record))
+            continue
+        fields = dict(record)
+        fields["outcome"] = record.get("outcome") or None
+        if record.get("repeat", "").isdecimal():
+            fields["repeat"] = int(record["repeat"])
+        try:
+            fields["met"] = yes_or_no(record["met"])
+        except ValueError:
+            yield RefusedRow(where, "met: must be true, false or empty")
+            continue
+        if is_storable(record):
+            yield _validated(where, fields)
+        else:
+            yield RefusedRow(where, tool_logs.NOT_STORABLE)
 
 
 def _is_document(first: bytes) -> bool:
@@ -151,7 +186,11 @@ def _line_rows(file: BinaryIO) -> Iterator[Entry]:
 
 def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
     try:
-        row = json.loads(line.decode())  # with bytes, json would detect the encoding first
+        # With bytes, json would detect the encoding first.
+        row = json.loads(line.removeprefix(MARK).decode())
+    except json.JSONDecodeError as error:
+        yield RefusedRow(where, f"not JSON: {error.msg} (character {error.pos + 1})")
+        return
     except (ValueError, RecursionError):
         yield RefusedRow(where, "not JSON")
         return
@@ -215,6 +254,8 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
             first = "_journal/start.json"
             if "header.json" in names:
                 first = "header.json"
+            if first not in names:
+                raise UnreadableResults(_about_archive(names))
             header = json.loads(tool_logs.read_member(archive, first))
             yield from map(AboutFile, tool_logs.inspect_remarks(header))
             samples = [name for name in names if name.startswith("samples/")]
@@ -233,6 +274,13 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
         if error.errno:  # the file itself cannot be read
             raise
         raise UnreadableResults("not a log of inspect-ai: it is damaged") from error
+
+
+def _about_archive(names: list[str]) -> str:
+    """What an archive is that is no log of inspect-ai, and what to do with it."""
+    if "[Content_Types].xml" in names or "mimetype" in names:
+        return "a spreadsheet or document: save the table as CSV"
+    return "not a log of inspect-ai, as it has no header.json: unpack this archive"
 
 
 def _log_rows(log: Any) -> Iterator[Entry]:

@@ -30,8 +30,8 @@ class ImportResultsForm(SettingsForm):
     file = forms.FileField(
         label=_("File"),
         help_text=_(
-            "JSON Lines with one verdict per line, a log of Inspect, the logged samples of lm-eval, or results of"
-            " promptfoo, simple-evals, OpenAI Evals, Langfuse or LangSmith with verdicts on criteria."
+            "JSON Lines or a CSV table with one verdict per line, a log of Inspect, the logged samples of lm-eval, or"
+            " results of promptfoo, simple-evals, OpenAI Evals, Langfuse or LangSmith with verdicts on criteria."
         ),
     )
 

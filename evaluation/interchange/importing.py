@@ -73,7 +73,8 @@ class _Answer:
     `pk`: None until it is stored. `new_verdicts`: from the current chunk, to be stored.
     `text_added`: whether a later row brought the text of a stored response.
     `log`: of what log and its retries a failed answer is. `replaced`: whether a stored answer that
-    had failed is replaced by one of this chunk. `void`: why earlier verdicts on it do not count.
+    had failed is replaced by one of this chunk. `void`: why earlier verdicts on it do not count, by
+    rubric; on all of them under None.
     """
 
     outcome: str
@@ -81,7 +82,7 @@ class _Answer:
     pk: int | None = None
     log: str = ""
     replaced: bool = False
-    void: str = ""
+    void: dict[int | None, str] = field(default_factory=dict)
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
     # rubric, judge, verdict, explanation
     new_verdicts: list[tuple[int, int, Verdict, str]] = field(default_factory=list)
@@ -223,6 +224,7 @@ class _Importer:
         self._judges: dict[str, int | str] = {}  # the same; or why the name is refused
         self._tested = set(run.tested.values_list("endpoint", flat=True))
         self._replaced = self._outdated = 0  # rows of answers that failed and were asked again
+        self._left_void = 0  # rows that call valid what was marked as void
 
     @transaction.atomic
     def store(self, chunk: list[Entry], on_chunk: Callable[[ImportResult], object]) -> None:
@@ -233,17 +235,21 @@ class _Importer:
         self._load_samples({entry.sample for entry in chunk if isinstance(entry, VerdictRow)})
         matched = list(self._matched(chunk))
         answers = self._load_answers({question for question, *_rest in matched})
+        marked: list[tuple[Question, int, str]] = []
         for question, rubric, judge, row in matched:
             # Rows before the first of the second judge belong to the first judge.
             voter = SOLE_JUDGE
             if self._run.panel:
                 voter = judge or self._run.judge_id or SOLE_JUDGE
             try:
-                self._add(answers, question, (rubric, voter), row)
+                is_current = self._add(answers, question, (rubric, voter), row)
             except _Refused as reason:
                 self.result.refuse(row.where, str(reason))
+            else:
+                if row.void and is_current:
+                    marked.append((question, rubric, row.void))
         self._insert(answers)
-        self._mark_void(answers, matched)
+        self._mark_void(answers, marked)
         if added := sum(len(answer.new_verdicts) for answer in answers.values()):
             # After each chunk, so that cached numbers expire even if the import stops.
             self._run.rubrics_total += 0 if self._run.panel else added
@@ -276,6 +282,8 @@ class _Importer:
             self._remark(f"failed answers replaced by a retry: {self._replaced:,}")
         if self._outdated:
             self._remark(f"rows on failed answers left out, which a retry has replaced: {self._outdated:,}")
+        if self._left_void:
+            self._remark(f"rows on answers that were marked as void, which stay so in this study: {self._left_void:,}")
 
     def _remark(self, text: str) -> None:
         if text not in self.result.remarks and len(self.result.remarks) < MAX_REMARKS:
@@ -388,8 +396,9 @@ class _Importer:
             if (endpoint, sample, repeat) in questions:
                 answer = _Answer(outcome, text, pk, about.get("log", ""))
                 by_pk[pk] = answers[endpoint, sample, repeat] = answer
-        for pk, reason in VoidVerdict.objects.filter(response__in=by_pk).values_list("response", "reason"):
-            by_pk[pk].void = reason
+        voids = VoidVerdict.objects.filter(response__in=by_pk)
+        for pk, rubric, reason in voids.values_list("response", "rubric", "reason"):
+            by_pk[pk].void[rubric] = reason
         judgments = Judgment.objects.filter(response__in=by_pk)
         sole = judgments.values_list("response_id", "rubric_id", Value(SOLE_JUDGE), "verdict", "error")
         known = several_judges.votes_on(self._run, by_pk) if self._run.panel else sole
@@ -399,8 +408,8 @@ class _Importer:
 
     def _add(
         self, answers: dict[Question, _Answer], question: Question, rubric_and_judge: tuple[int, int], row: VerdictRow
-    ) -> None:
-        """Add the verdict of a row to its answer."""
+    ) -> bool:
+        """Add the verdict of a row to its answer; returns whether it is on the one that stands."""
         if row.outcome in ("judged", "unparsed"):
             outcome = "answered"
         else:
@@ -413,9 +422,10 @@ class _Importer:
         elif outcome == FAILED != answer.outcome and row.log in ("", answer.log):
             self._outdated += 1
             self.result.known += 1
-            return
+            return False
         elif answer.void and row.response and answer.text != row.response:
-            raise _Refused(f"response: replaces an answer that is void ({answer.void}); import it as another study")
+            reasons = ", ".join(sorted(set(answer.void.values())))
+            raise _Refused(f"response: replaces an answer that is void ({reasons}); import it as another study")
         elif answer.outcome != outcome:
             raise _Refused(f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})")
         elif row.response and answer.text != row.response:
@@ -436,6 +446,9 @@ class _Importer:
             self.result.known += 1
         else:
             raise _Refused(f"met: contradicts an earlier verdict ({known[0] or known[1]})")
+        if not row.void and not answer.void.keys().isdisjoint((None, rubric_and_judge[0])):
+            self._left_void += 1
+        return True
 
     def _replace(self, answer: _Answer, outcome: str, text: str) -> None:
         """Put the answer of a retry in the place of one that failed."""
@@ -445,17 +458,13 @@ class _Importer:
         answer.new_verdicts.clear()
         self._replaced += 1
 
-    def _mark_void(
-        self, answers: Mapping[Question, _Answer], matched: Iterable[tuple[Question, int, int, VerdictRow]]
-    ) -> None:
+    def _mark_void(self, answers: Mapping[Question, _Answer], marked: Iterable[tuple[Question, int, str]]) -> None:
         """Store the marks of tools that verdicts are void; known ones stay as they are."""
         now, marks = timezone.now(), []
-        for question, rubric, _judge, row in matched:
-            answer = answers.get(question)
-            if row.void and answer is not None and answer.pk is not None:
-                marks.append(
-                    VoidVerdict(run=self._run, response_id=answer.pk, rubric_id=rubric, reason=row.void, at=now)
-                )
+        for question, rubric, reason in marked:
+            answer = answers[question].pk
+            if answer is not None:
+                marks.append(VoidVerdict(run=self._run, response_id=answer, rubric_id=rubric, reason=reason, at=now))
         VoidVerdict.objects.bulk_create(marks, ignore_conflicts=True)
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:

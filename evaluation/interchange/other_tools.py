@@ -1,6 +1,6 @@
 """Results of tools with a judge of their own.
 
-promptfoo, simple-evals, OpenAI Evals, Langfuse and LangSmith.
+promptfoo, simple-evals, OpenAI Evals, Langfuse, LangSmith and HELM.
 
 What a tool calls a score is read where it is one criterion's: its name is the criterion's key or
 text, and it says yes or no. Anything else is refused with what is missing, as a grade of a whole
@@ -181,7 +181,7 @@ def _openai_log(value: Fields) -> _Answer:  # noqa: ARG001
     raise Missing("a log of the open framework has one grade an answer and none a criterion")
 
 
-# ----------------------------------------------------------------------------- Langfuse, LangSmith
+# ----------------------------------------------------------------------- Langfuse, LangSmith, HELM
 
 
 def _langfuse(value: Fields) -> _Answer:
@@ -215,6 +215,10 @@ def _langsmith(value: Fields) -> _Answer:
         verdicts = [(str(key), _yes(of_key.get("avg")), "") for key, of_key in stats.items()]
     model = told.get("model") or told.get("ls_model_name") or ""
     return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts)
+
+
+def _helm(value: Fields) -> _Answer:  # noqa: ARG001
+    raise Missing("grades of whole answers, also by MedHELM's jury, and none of a criterion")
 
 
 def _metadata(metadata: Any, of: str) -> Fields:
@@ -307,6 +311,12 @@ def _is_langsmith(value: Fields) -> bool:
     return {"run_type", "outputs"} <= value.keys()
 
 
+def _is_helm(value: Fields) -> bool:
+    """A run's specification or state, what came of an instance, or a statistic (crfm-helm 0.5)."""
+    known = ({"adapter_spec"}, {"instance_id", "train_trial_index"}, {"name", "count", "sum", "sum_squared"})
+    return any(names <= value.keys() for names in known)
+
+
 _TOOLS = {
     "promptfoo": _Tool(_is_promptfoo, _promptfoo_entries, _promptfoo),
     "simple-evals": _Tool(_is_simple_evals, _simple_evals_entries, _simple_evals),
@@ -314,4 +324,5 @@ _TOOLS = {
     "OpenAI Evals (open framework)": _Tool(_is_openai_log, _itself, _openai_log),
     "Langfuse": _Tool(_is_langfuse, _itself, _langfuse),
     "LangSmith": _Tool(_is_langsmith, _itself, _langsmith),
+    "HELM": _Tool(_is_helm, _itself, _helm),
 }

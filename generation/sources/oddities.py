@@ -20,6 +20,9 @@ QUESTIONS_KNOWN = 250_000  # of a file; further ones are compared with these alo
 # 20 x 109/L: tools that read XML join the exponent to its base, as pubmed_parser 0.5.1 does.
 _LOST_EXPONENT = re.compile(r"[x×·*] ?10 ?(?:[2-9]|1[0-2]) ?/ ?(?:[lL]|[µμu][lL]|m[lLm])\b")
 _MARKUP = re.compile(r"&(?:lt|gt|amp|quot|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
+# UTF-8 that was read as Windows-1252 (Â°C, â‰¥), and what stands for a lost character.
+_MISREAD = re.compile("Ã[\x80-\xbf]|Â[\xa0-\xbf]|â€|â‰|\ufffd")
+CELL = 32_767  # characters that a spreadsheet keeps of a cell
 # The fields of a record that say what it asks or tells, but for its options.
 _ASKED = (
     *("kind", "question", "statement", "hypothesis", "premise", "text", "context", "contexts", "knowledge", "turns"),
@@ -34,6 +37,8 @@ OTHER_ANSWER = "other-answer"
 YES_AND_NO = "yes-and-no"
 MARKUP = "markup"
 LOST_EXPONENT = "lost-exponent"
+MISREAD = "misread"
+CUT_OFF = "cut-off"
 TRUE_ANSWER = "true-answer"
 TEST_IN_TRAIN = "test-image-in-train"
 
@@ -63,6 +68,10 @@ class Oddities:
             self._note(MARKUP, row.where)
         if any(map(_LOST_EXPONENT.search, texts)):
             self._note(LOST_EXPONENT, row.where)
+        if any(map(_MISREAD.search, texts)):
+            self._note(MISREAD, row.where)
+        if CELL in map(len, texts):
+            self._note(CUT_OFF, row.where)
         self._compare(row, options)
 
     def _compare(self, row: Row, options: Mapping[str, str]) -> None:
@@ -109,6 +118,8 @@ LABELS = {
     YES_AND_NO: gettext_lazy("Questions answered both yes and no"),
     MARKUP: gettext_lazy("Rows with raw markup, such as &lt;"),
     LOST_EXPONENT: gettext_lazy("Rows with a power of ten that lost its exponent, such as 20 x 109/L"),
+    MISREAD: gettext_lazy("Rows with characters that were decoded wrongly, such as Â°C, or lost (�)"),
+    CUT_OFF: gettext_lazy("Rows with a text of exactly 32,767 characters, at which spreadsheets cut off"),
     TRUE_ANSWER: gettext_lazy("Rows whose hallucinated answer is the true one"),
     TEST_IN_TRAIN: gettext_lazy("Images in both the test and the training split of this source"),
 }

@@ -18,7 +18,7 @@ from review.models.people import split_list
 from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
 from review.rules.text import is_storable
-from review.rules.text_files import CSVTable, TwiceNamed, decoded, yes_or_no
+from review.rules.text_files import SPREADSHEET_ERRORS, CSVTable, TwiceNamed, decoded, is_total, yes_or_no
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username", "senior")
 # Other names of columns, as exports of other programs have them.
@@ -27,6 +27,7 @@ COLUMN_NAMES = {
     "specialty": "specialties", "speciality": "specialties", "language": "languages", "user name": "username",
 }  # fmt: skip
 TITLES = frozenset({"dr", "prof", "professor", "med", "univ", "pd", "priv", "doz", "mr", "mrs", "ms", "md", "phd"})
+NOT_AVAILABLE = "#N/A"  # a spreadsheet's missing value
 COLUMN_OF_FIELD = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
 MAX_BYTES = 1024 * 1024
 MAX_ROWS = 1000
@@ -89,8 +90,8 @@ def new_account(**values: str) -> User:
     """An unsaved account from values by the names in COLUMNS. Raises ValidationError."""
     name = " ".join(values["name"].split())
     first, _space, last = name.rpartition(" ")
-    if not first:
-        last = ""
+    if not first:  # one word, as Chinese names are written
+        first, last = last, ""
     languages = map(language_code, split_list(values.get("languages", "")))
     user = User(
         username=normalize_username(values.get("username", "").strip() or _default_username(name)),
@@ -111,13 +112,15 @@ def new_account(**values: str) -> User:
         errors["senior"] = [_("“%s” is neither yes nor no.") % values["senior"]]
     if not name:
         errors["name"] = [_("A name is missing.")]
+    elif name.replace(".", "").isdecimal():  # as a date is a number where a cell has lost its format
+        errors["name"] = [_("“%s” is not a name.") % name]
     if user.role not in list(UserRole):
         roles = ", ".join(UserRole)
         errors["role"] = [_("“%(role)s” is not a role. Roles: %(roles)s.") % {"role": user.role, "roles": roles}]
     if codes := [code for code in user.languages if not is_language_code(code)]:
         errors["languages"] = [_("Not a language code: %(code)s") % {"code": ", ".join(codes)}]
     checked_already = [*errors]
-    if not name:
+    if "name" in errors:
         checked_already.append("username")
     try:
         user.clean_fields(exclude=checked_already)
@@ -166,10 +169,13 @@ def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str] | csv.Er
     """(line, header, cells or the error) of each non-empty row."""
     if len(data) > MAX_BYTES:
         raise ValidationError(_("The file is larger than 1 MB."))
+    not_text = ValidationError(_("The file is not UTF-8. Save it as “CSV UTF-8”."))
+    if data.startswith(b"PK"):  # a zip archive, as spreadsheets are
+        raise not_text
     try:
         text = decoded(data)
     except UnicodeDecodeError:
-        raise ValidationError(_("The file is not UTF-8. Save it as “CSV UTF-8”.")) from None
+        raise not_text from None
     if not is_storable(text):
         raise ValidationError(_("The file contains a NUL character."))
     try:
@@ -206,7 +212,15 @@ def _row_values(header: list[str], cells: list[str] | csv.Error) -> dict[str, st
     if len(cells) != len(header):
         counts = {"cells": len(cells), "columns": len(header)}
         raise ValidationError(_("The row has %(cells)s cells and the header has %(columns)s.") % counts)
-    return dict(zip(header, cells, strict=True))
+    if is_total(cells):
+        raise ValidationError(_("This is a line of totals, not a person."))
+    values = dict(zip(header, cells, strict=True))
+    for column, cell in values.items():
+        if cell in SPREADSHEET_ERRORS:
+            raise ValidationError(_("“%s” is an error of a spreadsheet.") % cell)
+        if cell == NOT_AVAILABLE:
+            values[column] = ""
+    return values
 
 
 def conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:

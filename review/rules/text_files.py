@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
@@ -111,10 +111,8 @@ def _eight_bit(file: BinaryIO, limit: int | None) -> str:
     decoder = codecs.getincrementaldecoder("utf-8")()
     left = limit
     while chunk := file.read(_CHUNK if left is None else min(_CHUNK, left)):
-        if left is None:
-            left = None
-        else:
-            left = left - len(chunk)
+        if left is not None:
+            left -= len(chunk)
         try:
             if not decoder.decode(chunk).isascii():
                 return "utf-8"
@@ -201,6 +199,7 @@ class CSVTable:
         self._reader = csv.reader(self._lines, delimiter=self.separator, strict=True)
         self.header = next((_trimmed(cells) for _number, cells in self._records()), [])
         named = [name for name in self.header if name]
+        self._names = frozenset(named)
         if twice := next((name for name, count in Counter(named).items() if count > 1), ""):
             raise TwiceNamed(twice)
 
@@ -223,8 +222,12 @@ class CSVTable:
         while True:
             try:
                 for number, cells in self._records():
-                    if _trimmed(cells) == self.header:  # again, as where pages were joined
+                    named = _trimmed(cells)
+                    if named == self.header:  # again, as where pages were joined
                         continue
+                    if self._is_header(named):
+                        yield number, Endless("another header begins here; what follows is not read")
+                        return
                     while len(cells) > len(self.header) and not cells[-1].strip():
                         cells.pop()
                     yield number, cells
@@ -240,6 +243,13 @@ class CSVTable:
                 self._lines.give_back(1)
                 yield number, error
 
+    def _is_header(self, named: list[str]) -> bool:
+        """Whether a row names columns in another order, or others, as where tables were joined."""
+        if not named or named[0] not in self._names:
+            return False
+        known = sum(name in self._names for name in named)
+        return known > 1 and known * 2 > len(named)
+
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The rows that are not empty."""
         while True:
@@ -253,7 +263,7 @@ class CSVTable:
 
 
 class Endless(csv.Error):
-    """So many rows have a quote that is not closed that the table is not read further."""
+    """The table is not read further: another begins, or too many rows have an open quote."""
 
 
 def yes_or_no(value: Any) -> bool | None:
@@ -265,6 +275,32 @@ def yes_or_no(value: Any) -> bool | None:
         if word in words:
             return answer
     raise ValueError("is neither true nor false")
+
+
+# What a spreadsheet writes for a formula that failed; '#N/A' is a missing value.
+SPREADSHEET_ERRORS = frozenset({"#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"})
+
+_TOTAL = re.compile(
+    r"\W*(?:(?:grand|sub)[\s-]?)?(?:totals?|sum|gesamt|summe|insgesamt|somme|suma|合计|总计|小计|共计|المجموع)\b\W*"
+    r"(?:\(?\s*n\s*=)?[\d\s.,%)]*(?:records?|rows?|cases?|patients?|persons?|people|physicians?|条|例|行|人)?\W*",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(r"[\s\d.,%()+−-]*")
+
+
+def is_total(cells: Sequence[str]) -> bool:
+    """Whether a row is a footer: a word for a total, and beside it nothing but figures."""
+    first, *others = [cell for cell in cells if cell.strip()] or [""]
+    return bool(_TOTAL.fullmatch(first)) and all(_FIGURE.fullmatch(cell) for cell in others)
+
+
+_UNIT = re.compile(r"\([^()]{1,40}\)|\[[^][\"']{1,40}\]")
+
+
+def is_units(cells: Sequence[str]) -> bool:
+    """Whether a row is the one below a header that says (in brackets) what the columns hold."""
+    given = [cell.strip() for cell in cells if cell.strip()]
+    return len(given) > 1 and all(_UNIT.fullmatch(cell) for cell in given)
 
 
 class TwiceNamed(Exception):
@@ -315,6 +351,8 @@ class _Lines:
             line = self._again.popleft()
         else:
             line = next(self._lines)
+        if line is not None:
+            line = line.removeprefix("\ufeff")  # of a file that was joined from several
         self._taken.append(line)
         self.size += MAX_RECORD + 1 if line is None else len(line)
         if line is None or self.size > MAX_RECORD:

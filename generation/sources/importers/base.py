@@ -230,7 +230,7 @@ def parsed_line(line: bytes | None) -> Any:
     if line is None:
         raise Malformed(f"The line is longer than {MAX_RECORD:,} bytes.")
     try:
-        text = line.decode()
+        text = line.decode().removeprefix("\ufeff")  # of a file that was joined from several
         return without_constants(json_nesting.loads(text, parse_constant=Constant), text)
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None

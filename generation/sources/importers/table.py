@@ -214,6 +214,10 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
     if layout.name == tabular.CSV:
         with open_text(path) as file:
             table = csv_table(file)
+        if "" in table.header[1:]:  # the first one may be an index
+            raise WrongFormat(
+                "A column between others has no name. If lines stand above the names of the columns, delete them."
+            )
         columns = [column for column in table.header if column]
         kind = SEPARATORS.get(table.separator, "CSV")
     else:

@@ -3,9 +3,8 @@
 import base64
 import csv
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, time
 from decimal import Decimal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from generation.sources.importers.base import MAX_RECORD, REST, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
-from review.rules.text_files import CSVTable, Endless, TwiceNamed, open_text
+from review.rules.text_files import SPREADSHEET_ERRORS, CSVTable, Endless, TwiceNamed, is_total, is_units, open_text
 
 if TYPE_CHECKING:  # it takes a while to import
     from pyarrow import RecordBatch
@@ -43,20 +42,6 @@ def csv_table(file: BinaryIO) -> CSVTable:
         raise WrongFormat(f"It has two columns '{error}'.") from None
 
 
-_TOTAL = re.compile(
-    r"\W*(?:(?:grand|sub)[\s-]?)?(?:totals?|sum|gesamt|summe|insgesamt|somme|suma|合计|总计|小计|共计|المجموع)\b\W*"
-    r"(?:\(?\s*n\s*=)?[\d\s.,%)]*(?:records?|rows?|cases?|patients?|条|例|行)?\W*",
-    re.IGNORECASE,
-)
-_FIGURE = re.compile(r"[\s\d.,%()+−-]*")
-
-
-def _is_total(cells: Sequence[str]) -> bool:
-    """Whether a row is a footer: a word for a total, and beside it nothing but figures."""
-    first, *others = [cell for cell in cells if cell.strip()] or [""]
-    return bool(_TOTAL.fullmatch(first)) and all(_FIGURE.fullmatch(cell) for cell in others)
-
-
 def csv_header(path: Path) -> list[str]:
     """The names of the columns. Raises WrongFormat."""
     with open_text(path) as file:
@@ -69,10 +54,6 @@ def check_csv(path: Path, missing: Callable[[list[str]], str]) -> None:
         table = csv_table(file)
         if problem := missing(table.header):
             raise WrongFormat(f"It has no column {problem}. Recognised: {table.found}.")
-
-
-# What a spreadsheet writes for a formula that failed; '#N/A' is a missing value.
-_ERRORS = frozenset({"#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"})
 
 
 def csv_records(
@@ -89,14 +70,16 @@ def csv_records(
             record: dict[str, Any] | Malformed
             if isinstance(cells, csv.Error):
                 record = Malformed(f"This is not CSV: {cells}.")
-            elif _is_total(cells):
+            elif is_total(cells):
                 record = Malformed("This is a line of totals, not a record.")
+            elif is_units(cells):
+                record = Malformed("This is a line of units, not a record.")
             elif len(cells) != width:
                 record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
             else:
                 record = dict(zip(table.header, cells, strict=True))
                 for column, cell in record.items():
-                    if cell in _ERRORS and wanted(column):
+                    if cell in SPREADSHEET_ERRORS and wanted(column):
                         record = Malformed(f"'{column}' is the error {cell} of a spreadsheet.")
                         break
             where = f"line {number}"

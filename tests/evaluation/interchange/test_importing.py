@@ -3,7 +3,10 @@
 Rows that do not fit are refused one by one, and nothing is added twice.
 """
 
+import gzip
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +157,59 @@ def test_an_invalid_row_is_refused_with_its_reason_and_the_others_are_kept(
     assert refusal.where == f"line {1 if two_files else 2}"
     assert reason in refusal.reason
     assert Judgment.objects.count() == 2
+
+
+def test_a_table_of_verdicts_is_read_row_by_row(release: Release, tmp_path: Path) -> None:
+    """As a spreadsheet saves it, joined from two, with a total below."""
+    header = "sample;rubric;model;met;repeat;response\r\n"
+    lines = [f"{FIRST};R1;m;TRUE;;No.", f"{FIRST};R2;m;0;;No.", f"{FIRST};R1;m;;1;Yes.", f"{FIRST};R2;m;WAHR;;No."]
+    path = tmp_path / "results.csv"
+    path.write_text("\ufeff" + header + "\r\n".join(lines) + "\r\n\ufeff" + header + "Total;4;;;;\r\n")
+    result = importing.import_results(rows.read(path), release=release, study="table")
+    assert [(refusal.where, refusal.reason) for refusal in result.refusals] == [
+        ("line 5", "met: must be true, false or empty"),
+        ("line 7", "This is a line of totals, not a record."),
+    ]
+    stored = Judgment.objects.order_by("response__repeat", "rubric__key")
+    assert list(stored.values_list("response__text", "rubric__key", "verdict")) == [
+        ("No.", "R1", "met"), ("No.", "R2", "not_met"), ("Yes.", "R1", "")
+    ]  # fmt: skip
+
+
+def test_files_that_were_joined_lose_no_row(release: Release, tmp_path: Path) -> None:
+    lines = "".join("\ufeff" + json.dumps(row(rubric=rubric)) + "\n" for rubric in ("R1", "R2"))
+    path = tmp_path / "results.jsonl"
+    path.write_text(lines)
+    assert importing.import_results(rows.read(path), release=release, study="s").added == 2
+
+
+def _archive(*names: str) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    return data.getvalue()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "It is empty"),
+        (gzip.compress(b"{}"), "a gzip archive: unpack it first"),
+        (_archive("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet or document: save the table as CSV"),
+        (_archive("results.jsonl"), "unpack this archive"),
+        (b"<html></html>", "a web page"),
+        (b"PAR1", "a Parquet file"),
+        (b"Sample,Rubric,Model\nS,R,m\n", "no column 'sample', 'rubric', 'met'"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "results"
+    path.write_bytes(data)
+    with pytest.raises(errors.WrongResults) as refused:
+        list(rows.read(path))
+    assert reason in refused.value.detail
 
 
 def test_a_report_of_refusals_alone_says_what_is_not_there(release: Release, tmp_path: Path) -> None:

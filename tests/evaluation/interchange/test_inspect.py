@@ -416,6 +416,28 @@ def test_a_retry_replaces_what_had_failed(release: Release, tmp_path: Path, retr
     assert result.run.judgments_done == 2
 
 
+def test_an_invalidated_sample_and_its_retry_never_take_each_others_marks(release: Release, tmp_path: Path) -> None:
+    """Inspect's retry asks such samples again. Whichever comes second is refused, not mixed."""
+    invalid = sample(invalidation={"author": "kim"})
+    again = sample(output={"completion": "Yes.", "choices": []})
+    for first, second, void in ((invalid, again, 2), (again, invalid, 0)):
+        study = f"first void: {void}"
+        importing.import_results(rows.read(write_chain(tmp_path, "T", first)), release=release, study=study)
+        result = importing.import_results(rows.read(write_chain(tmp_path, "T", second)), release=release, study=study)
+        assert (result.added, result.refused) == (0, 2)
+        assert result.run is not None
+        assert result.run.voids.count() == void
+    refusals = [refusal.reason for refusal in result.refusals]
+    assert all("differs from the text" in reason for reason in refusals)
+
+
+def test_a_retry_that_answers_as_before_says_that_the_mark_stays(release: Release, tmp_path: Path) -> None:
+    for line in (sample(invalidation={"author": "kim"}), sample()):
+        result = importing.import_results(rows.read(write_log(tmp_path, line)), release=release, study="s")
+    assert (result.known, result.refused) == (2, 0)
+    assert result.remarks == ["rows on answers that were marked as void, which stay so in this study: 2"]
+
+
 def test_another_log_replaces_nothing(release: Release, tmp_path: Path) -> None:
     importing.import_results(
         rows.read(write_chain(tmp_path, "T", sample(error={"message": "timeout"}))), release=release, study="s"

@@ -206,6 +206,24 @@ def test_langsmiths_runs_are_read_with_their_feedback(tmp_path: Path) -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
+    "data",
+    [
+        {"adapter_spec": {"method": "generation"}, "request_states": [], "annotator_specs": []},
+        {"name": "medhelm", "scenario_spec": {}, "adapter_spec": {}, "metric_specs": []},
+        [{"instance_id": "id1", "train_trial_index": 0, "stats": []}],
+        [{"instance_id": "id1", "train_trial_index": 0, "predicted_text": "No.", "stats": {"exact_match": 1.0}}],
+        [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "sum": 1.0, "sum_squared": 1.0}],
+    ],
+)
+def test_runs_of_helm_are_refused_by_name(tmp_path: Path, data: Any) -> None:
+    """Of crfm-helm 0.5: state, specification, instances, predictions, statistics."""
+    assert told(read(tmp_path, data)) == [
+        "HELM: grades of whole answers, also by MedHELM's jury, and none of a criterion"
+    ]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
     "junk", [{"testCase": 7}, {"run_type": 1, "outputs": 2}, {"object": "eval.run.output_item", "results": 3}]
 )
 def test_what_only_looks_like_a_tools_result_is_refused(tmp_path: Path, junk: Any) -> None:

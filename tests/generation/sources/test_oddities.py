@@ -72,6 +72,23 @@ def test_a_power_of_ten_without_its_exponent_is_named(text: str, *, is_odd: bool
     assert ("lost-exponent" in oddities.found(Import())) is is_odd
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Fever of 38 Â°C, saturation â‰¥ 94 %, DÃ©pression", {"misread"}),
+        ("Fever of 38 \ufffdC", {"misread"}),
+        ("Fever of 38 °C, saturation ≥ 94 %, Dépression, Ã and Â, €", set()),
+        ("x" * 32_767, {"cut-off"}),
+        ("x" * 32_766, set()),
+    ],
+)
+def test_texts_that_a_program_has_damaged_are_named(text: str, kinds: set[str]) -> None:
+    oddities = Oddities()
+    oddities.add(Row("r1", "?", "en", {"kind": "report", "text": text}))
+    assert oddities.found(Import()).keys() == kinds
+
+
 def test_options_in_another_order_are_the_same_question(tmp_path: Path) -> None:
     turned = question(1, cop=1, opa="Digoxin 1", opd="Aspirin 1")
     run = import_rows(tmp_path, "medmcqa", question(1), {**turned, "id": "turned"})

@@ -242,6 +242,32 @@ def test_neither_a_header_that_stands_again_nor_a_footer_is_a_record(read) -> No
     ]
 
 
+def test_a_line_of_units_is_no_record(read) -> None:
+    data = "id,text,age\n(number),[free text],(years)\n1,(It hurts.),54\n"
+    units, row = read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert (units.where, units.reason, row.external_id) == ("line 2", "This is a line of units, not a record.", "1")
+
+
+def test_a_table_ends_where_another_one_begins(read) -> None:
+    """Else texts would become ids, and ids texts."""
+    data = "id,text\n1,It hurts.\ntext,id\nIt burns.,2\n"
+    row, end = read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert (row.external_id, end.where) == ("1", "line 3 and everything after it")
+    assert "another header begins here" in end.reason
+
+
+def test_a_group_of_columns_above_their_names_is_no_header(read) -> None:
+    with pytest.raises(WrongFormat, match="has no name"):
+        read(b"Case,,Meta\nid,text,specialty\n1,It hurts.,Cardiology\n")
+
+
+@pytest.mark.parametrize(
+    "data", ["id,text\n1,A.\n\ufeff2,B.\n", '{"id": 1, "text": "A."}\n\ufeff{"id": 2, "text": "B."}\n']
+)
+def test_a_mark_within_a_file_that_was_joined_is_no_text(read, data: str) -> None:
+    assert [row.external_id for row in read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})] == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     ("written", "code"), [("English", "en"), ("en-US", "en"), ("Deutsch", "de"), ("zh_Hans", "zh"), ("日语", "ja")]
 )

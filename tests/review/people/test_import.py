@@ -60,6 +60,14 @@ def test_account_names_drop_characters_they_cannot_contain() -> None:
     assert str(people.entries[0].user) == "Pat O'Brien"
 
 
+def test_a_name_of_one_word_is_kept_beside_a_username() -> None:
+    people = roster.read_roster("people.csv", "name,username,specialties\n李伟,li.wei,#N/A\n\ufeffAna,a,\n".encode())
+    assert [(str(entry.user), entry.user.username, entry.user.specialty) for entry in people.entries] == [
+        ("李伟", "li.wei", ""),
+        ("Ana", "a", ""),
+    ]
+
+
 def test_a_csv_file_from_excel_is_read() -> None:
     people = roster.read_roster("people.csv", "\ufeffName;Languages\r\nAna Ruiz;en, es\r\n".encode())
     assert not people.refusals
@@ -93,6 +101,12 @@ def test_a_csv_file_from_excel_is_read() -> None:
         ("name\n" + "".join(f"P{n}\n" for n in range(1001)), "people.csv: The file has more than 1000 rows."),
         ("name\n" + "x" * roster.MAX_BYTES, "people.csv: The file is larger than 1 MB."),
         (b"name\nA\x81\n", "people.csv: The file is not UTF-8."),
+        ("name,role\n45992,\n", "people.csv, row 2: name: “45992” is not a name."),
+        ("name,role\n#REF!,\n", "people.csv, row 2: “#REF!” is an error of a spreadsheet."),
+        ("name,role\nTotal: 12 people,\n", "people.csv, row 2: This is a line of totals, not a person."),
+        ("name,role\nrole,name\nphysician,Ana\n", "people.csv, row 2: This is not CSV: another header begins here"),
+        (b"PK\x03\x04\x14\0\6\0", "people.csv: The file is not UTF-8. Save it as “CSV UTF-8”."),
+        (f"name\n{'x' * 151}\n", "people.csv, row 2: name: "),
         ("name\nA\0na\n", "people.csv: The file contains a NUL character."),
         ('name\n"Ana\n', "people.csv, row 2: This is not CSV"),
     ],
