@@ -1,8 +1,9 @@
 """Which cases a physician may take, in which order, and why. Read only; see `claims` for claiming.
 
 Free work is a stored queue: an open assignment carries what it requires of its reviewer and its
-place in the order, as an index, so that the next case is one read of the first rows (`candidates`)
-however many wait. What is left only if there is no such row is searched (`search_rounds`).
+place in the order, as an index, so that the next case is one read of the first free row
+(`first_round`) however many wait. What is left only if there is no such row is searched
+(`search_rounds`).
 
 Missing data about a physician excludes nothing: no specialty, languages or stages on record means
 any. The one exception is the hospital: if a policy requires a different hospital from the
@@ -10,14 +11,12 @@ primary's, only physicians with a hospital on record are eligible. A case whose 
 is offered to nobody until an admin sets its language or reserves the case.
 
 The order: first cases of which the physician has not seen an earlier version, then by priority,
-then cases closest to completion, then the oldest. Within a band of cases opened one after another
-each physician has their own order, so that people who claim at once get different rows. Nothing
-waits forever, because the oldest band is emptied first.
+then cases closest to completion, then the oldest. A row that somebody else has locked is skipped,
+so that people who claim at once get different ones.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 
 from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Value
@@ -32,13 +31,11 @@ from review.models import Assignment, Case, Declined, Event, Review, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, State
+from review.turns.turn import turn_rows
 
 Hold = Assignment.Hold
-BAND = 64  # cases (by primary key) that are ordered differently for each physician
-WINDOW = 2 * BAND  # rows read per claim: the whole oldest band, with both adjudicators' rows
 COUNT_LIMIT = 100  # stop counting available cases here; nobody needs the exact number beyond
 QUEUE = ("-priority", "turn", "case_id")  # the index `assignment_queue`
-PRIME = 65_537  # modulus of the hash that orders a band
 
 WHY_RESERVED = gettext_noop("An admin reserved this case for you.")
 WHY_TRAINING = gettext_noop("Training: cases with a known answer come first.")
@@ -54,20 +51,31 @@ WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 @dataclass(frozen=True, slots=True)
 class SearchRound:
-    """One round of the search for a case that `candidates` leave: assignments in their order.
+    """One round of the search for a case: assignments in their order, with the physician's turn.
 
     Attributes:
         reason: why the physician gets a case of this round, if that depends on the round alone.
         lapsed: the rows still name a holder, whose lease has run out.
+        experience_of: the physician, if the rows also have adjudications that come too early for
+            them: only one that is found is looked at, as that takes a long statement.
     """
 
     rows: QuerySet[Assignment]
     reason: str = ""
     lapsed: bool = False
+    experience_of: User | None = None
 
     def lock_first(self) -> Assignment | None:
-        """Lock the first row that nobody else has locked; with its case."""
-        return self.rows.select_related("case").select_for_update(skip_locked=True, of=("self",)).first()
+        """Lock the first row that nobody else has locked.
+
+        A row that comes too early stays locked until the claim ends, and others skip it meanwhile.
+        """
+        rows = self.rows.select_for_update(skip_locked=True, of=("self",))
+        found = rows.first()
+        while found is not None and self.experience_of and _comes_too_early(found, self.experience_of):
+            rows = rows.exclude(turn=found.turn, case__benchmark=found.case.benchmark)
+            found = rows.first()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,19 @@ def available_work(physician: User) -> list[WorkAvailable]:
     return result
 
 
-FIRST_ROUND = SearchRound(Assignment.objects.none())  # what `candidates` returns, which has no reason of its own
+def first_round(physician: User, chosen: ChosenWork = ANY) -> SearchRound:
+    """The first of `search_rounds` over work that is reserved for nobody, in a short statement."""
+    released = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED, case=OuterRef("case"))
+    rows = turn_rows(physician).filter(
+        _fitting(physician, trained=False),
+        _free_for(physician),
+        ~Exists(released),
+        ~_seen_earlier_version(physician),
+        chosen.condition,
+        hold=Hold.OPEN,
+        reserved_for=None,
+    )
+    return SearchRound(rows.order_by(*QUEUE, "pk"), experience_of=physician)
 
 
 def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bool = True) -> Iterator[SearchRound]:
@@ -126,6 +146,11 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bo
     the physician.
     """
     now = timezone.now()
+
+    def in_order(condition: Q, reason: str, *, lapsed: bool = False) -> SearchRound:
+        rows = turn_rows(physician).filter(condition)
+        return SearchRound(rows.order_by(*QUEUE, "pk"), reason, lapsed=lapsed)
+
     opened = Q(hold=Hold.OPEN)
     lapsed = Q(hold=Hold.HELD, phase=Phase.COMMIT, lease_until__lt=now)
     reserved, unreserved = Q(reserved_for=physician), Q(reserved_for=None)
@@ -136,54 +161,16 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bo
     suitable = unreserved & _suitable(physician) & permitted
 
     if reserved_too:
-        yield _search_round(reserved & opened & permitted & ~returned, WHY_RESERVED)
-    yield _search_round(opened & suitable & ~returned & ~seen, "")
-    yield _search_round(opened & suitable & ~returned, WHY_SEEN)
+        yield in_order(reserved & opened & permitted & ~returned, WHY_RESERVED)
+    yield in_order(opened & suitable & ~returned & ~seen, "")
+    yield in_order(opened & suitable & ~returned, WHY_SEEN)
     # The sweeper will soon reopen an assignment whose lease has run out. Until then its holder may
     # just be reading slowly, so take it over only if there is nothing else.
-    yield _search_round(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
+    yield in_order(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
     if reserved_too:
-        yield _search_round(reserved & opened & permitted & returned_cases, WHY_AGAIN)
-    yield _search_round(opened & suitable & returned_cases, WHY_AGAIN)
-    yield _search_round(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
-
-
-def candidates(physician: User, chosen: ChosenWork = ANY) -> list[int]:
-    """The first rows of the queue that the physician may take, in the order of their offer: keys.
-
-    None of them is reserved, was returned by the physician, or is a version of which they have seen
-    an earlier one. One statement; one more if the rows contain adjudications, and one if they
-    contain later versions. Does not check pause, daily cap and training.
-    """
-    fitting = _fitting(physician, trained=False)
-    returned = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED, case=OuterRef("case"))
-    free = Assignment.objects.filter(
-        fitting,
-        _free_for(physician),
-        ~Exists(returned),
-        chosen.condition,
-        hold=Hold.OPEN,
-        reserved_for=None,
-    )
-    rows = list(free.order_by(*QUEUE).values_list("pk", "priority", "turn", "case", "case__version")[:WINDOW])
-    adjudications = {pk for pk, _priority, turn, _case, _version in rows if turn == TURNS[State.ADJUDICATION]}
-    too_early: set[int] = set()
-    if adjudications:
-        suitable = Assignment.objects.filter(_experienced(physician, fitting), pk__in=adjudications)
-        too_early = adjudications - set(suitable.values_list("pk", flat=True))
-    later = [case for _pk, _priority, _turn, case, version in rows if version > 1]
-    seen: set[int] = set()
-    if later:
-        earlier = Review.objects.filter(
-            case__lineage=OuterRef("lineage"), case__version__lt=OuterRef("version"), physician=physician
-        )
-        seen = set(Case.objects.filter(Exists(earlier), pk__in=later).values_list("pk", flat=True))
-    factor, term = _order_coefficients(physician)
-    places = []
-    for pk, priority, turn, case, _version in rows:
-        if pk not in too_early and case not in seen:
-            places.append((-priority, turn, case // BAND, (case * factor + term) % PRIME, case, pk))
-    return [place[-1] for place in sorted(places)]
+        yield in_order(reserved & opened & permitted & returned_cases, WHY_AGAIN)
+    yield in_order(opened & suitable & returned_cases, WHY_AGAIN)
+    yield in_order(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
 
 
 def first_candidate(physician: User, rounds: Iterable[SearchRound]) -> int | None:
@@ -235,12 +222,7 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    reserved = Assignment.objects.filter(reserved_for=physician, hold=Hold.OPEN).exists()
-    if reserved:
-        first = []
-    else:
-        first = candidates(physician, chosen)[:1]
-    key = first[0] if first else first_candidate(physician, search_rounds(physician, chosen))
+    key = first_candidate(physician, search_rounds(physician, chosen))
     # A filter by None would find the cases without assignments.
     if key is None:
         return None
@@ -383,20 +365,15 @@ def _experienced(physician: User, fitting: Q) -> Q:
     return ~is_adjudication | Q(enough) | ~Q(Exists(earlier))
 
 
+def _comes_too_early(assignment: Assignment, physician: User) -> bool:
+    """Whether an adjudication has to wait until the physician is experienced."""
+    if assignment.turn != TURNS[State.ADJUDICATION]:
+        return False
+    experienced = _experienced(physician, _fitting(physician, trained=False))
+    return not Assignment.objects.filter(experienced, pk=assignment.pk).exists()
+
+
 def _seen_earlier_version(physician: User) -> Q:
     """The physician has reviewed an earlier version of the case."""
     case = {"case__lineage": OuterRef("case__lineage"), "case__version__lt": OuterRef("case__version")}
     return Q(case__version__gt=1) & Q(Exists(Review.objects.filter(**case, physician=physician)))
-
-
-def _search_round(condition: Q, reason: str, *, lapsed: bool = False) -> SearchRound:
-    return SearchRound(Assignment.objects.filter(condition).order_by(*QUEUE, "pk"), reason, lapsed=lapsed)
-
-
-def _order_coefficients(physician: User) -> tuple[int, int]:
-    """The coefficients (a, b) of the account's hash function h(x) = (a x + b) mod PRIME.
-
-    These functions form a pairwise independent family (Carter and Wegman 1979).
-    """
-    digest = sha256(f"order/{physician.username}".encode()).digest()
-    return 1 + int.from_bytes(digest[:8]) % (PRIME - 1), int.from_bytes(digest[8:16]) % PRIME

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from itertools import chain
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -19,7 +20,7 @@ from review.models import Assignment, Declined, Draft, Event, Notice, Review, Us
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, require
 from review.rules.state_machine import Phase
-from review.turns.turn import turn_of, turn_rows
+from review.turns.turn import turn_of
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
@@ -53,11 +54,8 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
             has_copy = services.prepare_copy(me)
             is_reserved = has_copy or Hold.OPEN in holds
             rounds = case_queue.search_rounds(me, chosen, reserved_too=is_reserved)
-            if is_reserved and (claimed := _claim_first(next(rounds), me)) is not None:
-                return claimed
-            for key in case_queue.candidates(me, chosen):
-                if (found := _lock(key, me)) is not None and _claim(found, me):
-                    return found
+            if not is_reserved:
+                rounds = chain([case_queue.first_round(me, chosen)], rounds)
             for search in rounds:
                 if (claimed := _claim_first(search, me)) is not None:
                     return claimed
@@ -75,12 +73,6 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
     return None
 
 
-def _lock(key: int, physician: User) -> Assignment | None:
-    """Lock an open assignment, with its case; None if somebody else has it or is taking it."""
-    rows = turn_rows(physician).select_for_update(skip_locked=True, of=("self",))
-    return rows.filter(pk=key, hold=Hold.OPEN).first()
-
-
 def _claim_first(search: case_queue.SearchRound, physician: User) -> Assignment | None:
     """Claim the first free row of a search round; None if there is none."""
     while (found := search.lock_first()) is not None:
@@ -89,7 +81,7 @@ def _claim_first(search: case_queue.SearchRound, physician: User) -> Assignment 
     return None
 
 
-def _claim(found: Assignment, physician: User, search: case_queue.SearchRound = case_queue.FIRST_ROUND) -> bool:
+def _claim(found: Assignment, physician: User, search: case_queue.SearchRound) -> bool:
     """Claim an assignment that is locked. Returns whether it is still free."""
     now = timezone.now()
     reason = case_queue.claim_reason(found, physician, search)

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -348,40 +347,9 @@ def test_peeking_claims_nothing_and_predicts_the_next_claim(physicians: list[Use
         assert claim(physician).case == expected
 
 
-def test_the_oldest_band_is_finished_before_the_next_begins(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(case_queue, "BAND", 4)
-    cases = [open_case(number, policy=Policy(secondary=False)).pk for number in range(20)]
-    order = [claim_and_submit(ana, approval()).case_id for _ in cases]
-    assert order != sorted(order)  # shuffled,
-    assert [pk // 4 for pk in order] == sorted(pk // 4 for pk in order)  # but inside a band only
-
-
-def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(case_queue, "WINDOW", 3)
-    for number in range(10):
-        open_case(number, policy=Policy(secondary=False))
-    assert len({claim_and_submit(ana, approval()).case_id for _ in range(10)}) == 10
-
-
-def test_physicians_who_claim_at_once_choose_different_rows(db: None) -> None:
-    """With 64 cases in a band, 60 physicians choose as many different ones as in a fair lottery."""
-    cases = [open_case(number).pk for number in range(200)]
-    band = Counter(pk // case_queue.BAND for pk in cases)
-    full = min(number for number, count in band.items() if count == case_queue.BAND)
-    Case.objects.filter(pk__lt=full * case_queue.BAND).update(priority=-1)
-    Assignment.objects.filter(case__lt=full * case_queue.BAND).update(priority=-1)
-    chosen = Counter(case_queue.likely_next_case(account(f"p{number}")) for number in range(60))
-    assert len(chosen) >= 30  # a fair lottery: 39 of 64, plus or minus 3
-    assert max(chosen.values()) <= 6
-
-
-def test_each_physician_has_an_own_and_stable_order(ana: User, bo: User) -> None:
-    for number in range(40):
-        open_case(number)
-    orders = [case_queue.candidates(physician) for physician in (ana, ana, bo)]
-    assert orders[0] == orders[1]
-    assert orders[0] != orders[2]
-    assert set(orders[0]) == set(orders[2])
+def test_the_oldest_case_comes_first(ana: User) -> None:
+    cases = [open_case(number, policy=Policy(secondary=False)).pk for number in range(10)]
+    assert [claim_and_submit(ana, approval()).case_id for _ in cases] == cases
 
 
 def test_fresh_cases_come_first_and_then_priority_decides(ana: User, bo: User, adela: User) -> None:
@@ -645,9 +613,10 @@ def test_a_row_reserved_for_somebody_else_after_the_search_is_not_claimed(ana: U
     case = open_case()
     [row] = case.assignments.all()
     reassignment.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
+    search = case_queue.first_round(ana)
     with recording_events():
-        assert not claims._claim(row, ana)
-        assert claims._claim(row, bo)
+        assert not claims._claim(row, ana, search)
+        assert claims._claim(row, bo, search)
 
 
 def replayed_state(case: Case) -> State:
@@ -787,6 +756,20 @@ def test_adjudication_is_for_people_who_have_finished_cases_of_the_benchmark(
     assert held.case == first, "a first review of this benchmark comes before"
     submit(held, approval())
     assert claim(chen).case == disputed
+
+
+def test_experience_with_one_benchmark_is_enough_for_its_adjudications_alone(
+    settings: Any, ana: User, bo: User, chen: User
+) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 1
+    open_case(1, benchmark="known", policy=Policy(secondary=False))
+    claim_and_submit(chen, approval())
+    disputed = case_in_adjudication(ana, bo, number=2)
+    of_known = case_in_adjudication(ana, bo, number=3, benchmark="known")
+    first = open_case(4)
+    assert disputed.pk < of_known.pk
+    for expected in (of_known, first, disputed):
+        assert claim_and_submit(chen, approval()).case == expected
 
 
 def test_zero_lets_anybody_adjudicate(settings: Any, ana: User, bo: User, chen: User) -> None:
