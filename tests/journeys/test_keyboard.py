@@ -249,7 +249,7 @@ def test_added_rubrics_remarks_and_declining_work_by_keyboard_only(
     expect(typist.page.locator(".talk__quote")).to_have_text("a headache since Monday")
     [[anchor]] = desk.sql(
         "SELECT CAST(r.anchor AS TEXT) FROM review_remark r JOIN review_assignment a ON a.case_id = r.case_id"
-        f" WHERE a.id = {assignment}"
+        f" WHERE a.id = {assignment} AND r.author_id = {user_pk(desk, name)}"
     )
     assert json.loads(anchor)["turn"] == 0
 
