@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 
-from review.errors import ProviderAway
+from mhb_site.sign_in.providers import is_protected
+from review.errors import ProviderAway, ProviderRefused
 
 FRESH = 300.0  # seconds in which a discovery document is not asked for again
 SECONDS = (2.0, 2.0)  # to connect, and of silence while a provider answers
@@ -22,6 +23,8 @@ REDIRECTS = 2
 WAIT = 1.0  # seconds for the call that is under way to end
 REST = 5.0  # seconds in which a provider that did not answer is not asked
 DISCOVERY = "/.well-known/openid-configuration"
+NEEDED = ("authorization_endpoint", "token_endpoint")  # of a discovery document
+ADDRESSES = (*NEEDED, "userinfo_endpoint", "jwks_uri")
 
 
 def read_metadata(url: str, *_args: object, **_options: object) -> bytes:
@@ -34,6 +37,20 @@ def read_metadata(url: str, *_args: object, **_options: object) -> bytes:
     if not answer.ok:
         raise ProviderAway
     return answer.content
+
+
+def _check_document(answer: requests.Response) -> None:
+    """Raises ProviderRefused for a discovery document with which nobody could sign in safely."""
+    try:
+        document = answer.json()
+    except (ValueError, RecursionError):
+        raise ProviderRefused from None
+    if not isinstance(document, dict) or not isinstance(document.get("issuer"), str):
+        raise ProviderRefused
+    for name in ADDRESSES:
+        is_used = name in NEEDED or name in document
+        if is_used and not is_protected(document.get(name)):
+            raise ProviderRefused
 
 
 @cache
@@ -66,7 +83,8 @@ def _shut(connection: socket.socket) -> None:
 class BoundedAdapter(HTTPAdapter):
     """Reads answers of at most `MAX_ANSWER` bytes, within `ANSWER_SECONDS`.
 
-    Raises requests.ConnectionError.
+    Raises requests.ConnectionError, also for an address to which a document or a redirect led and
+    at which others could answer.
     """
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
@@ -74,9 +92,11 @@ class BoundedAdapter(HTTPAdapter):
         pool.ConnectionCls = _bounded(pool.ConnectionCls)
         return pool
 
-    def send(self, *args: Any, **options: Any) -> requests.Response:
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        if not is_protected(request.url):
+            raise requests.ConnectionError
         over = time.monotonic() + ANSWER_SECONDS
-        answer = super().send(*args, **options)
+        answer = super().send(request, *args, **options)
         content = b""
         try:
             for piece in answer.iter_content(2**16):
@@ -95,7 +115,7 @@ class ProviderSession(requests.Session):
     """A session that keeps discovery documents and makes one call at a time in this process.
 
     `request` raises ProviderAway if the provider does not answer, has not just before, or is being
-    asked by another thread for more than `WAIT`.
+    asked by another thread for more than `WAIT`; ProviderRefused for an unusable document.
     """
 
     _calling = threading.Lock()
@@ -117,11 +137,14 @@ class ProviderSession(requests.Session):
         options["timeout"] = SECONDS
         try:
             answer = self._call(address, partial(super().request, method, url, *args, **options))
-        except ProviderAway:
+            is_document = urlsplit(address).path.endswith(DISCOVERY) and answer.ok
+            if is_document:
+                _check_document(answer)
+        except (ProviderAway, ProviderRefused):
             if kept is not None:  # its addresses and keys seldom change
                 return kept
             raise
-        if address.endswith(DISCOVERY) and answer.ok:
+        if is_document:
             self._discovered[address] = self.clock(), answer
         return answer
 

@@ -5,12 +5,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from review.rules.permissions import UserRole
 
-PROTECTED = ("https://", "http://localhost:", "http://127.0.0.1:")  # nobody can answer in their place
+THIS_MACHINE = ("localhost", "127.0.0.1")
 
 
 class IdentityProvider(BaseModel):
@@ -38,12 +39,12 @@ class IdentityProvider(BaseModel):
             raise ValueError("needs 'roles' (group: role) or 'role'")
         if self.protocol == "openid_connect" and not (self.client_id and self.settings.get("server_url")):
             raise ValueError("needs 'client_id' and settings.server_url")
-        if self.protocol == "openid_connect" and not str(self.settings["server_url"]).startswith(PROTECTED):
+        if self.protocol == "openid_connect" and not is_protected(self.settings["server_url"]):
             raise ValueError("settings.server_url must be an address with https: what it answers is trusted")
         idp = self.settings.get("idp")
         if self.protocol == "saml" and not isinstance(idp, dict):
             raise ValueError("needs settings.idp")
-        if isinstance(idp, dict) and not str(idp.get("metadata_url", PROTECTED[0])).startswith(PROTECTED):
+        if isinstance(idp, dict) and "metadata_url" in idp and not is_protected(idp["metadata_url"]):
             raise ValueError("settings.idp.metadata_url must be an address with https: what it answers is trusted")
         advanced = self.settings.get("advanced")
         if isinstance(advanced, Mapping) and not advanced.get("strict", True):
@@ -92,6 +93,20 @@ class IdentityProvider(BaseModel):
             if isinstance(value, (list, Mapping)):
                 return [group for group in value if isinstance(group, str)]
         return []
+
+
+def is_protected(address: object) -> bool:
+    """Whether this is an address at which nobody can answer in the place of its owner."""
+    if not isinstance(address, str):
+        return False
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:  # half an IPv6 address
+        return False
+    if parts.scheme == "http":
+        return host in THIS_MACHINE
+    return parts.scheme == "https" and host != ""
 
 
 def are_of_two_people(claims: Mapping[str, Any]) -> bool:

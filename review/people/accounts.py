@@ -32,7 +32,9 @@ from review.models import Assignment, ChainHead, Event, PersonEvent, User, accou
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
+from review.rules.text import plain_name
 
+NAMES = ("first_name", "last_name", "institution", "hospital")
 PERSONAL = ("first_name", "last_name", "email", "institution", "hospital")
 CHANGEABLE = (*PERSONAL, "specialty", "languages", "stages", "senior", "daily_cap")
 
@@ -48,6 +50,8 @@ def add_person(user: User, password: str | None, *, actor: User | Operator) -> U
         _require_superuser(actor)
     if password is not None:
         _check_password(password, user)
+    for name in NAMES:
+        setattr(user, name, plain_name(getattr(user, name)))
     user.set_password(password)
     user.save()
     record_person(user, PersonEvent.Kind.MADE, actor, **account_snapshot(user, []))
@@ -171,7 +175,10 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
     Records only real changes.
     """
     user = _lock_user(person_id, actor)
-    changed = {name: value for name, value in changes.items() if getattr(user, name) != value}
+    values = dict(changes)
+    for name in values.keys() & set(NAMES):
+        values[name] = plain_name(values[name])
+    changed = {name: value for name, value in values.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
     if changed:

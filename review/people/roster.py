@@ -17,7 +17,7 @@ from review.models import User
 from review.models.people import split_list
 from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
-from review.rules.text import is_storable
+from review.rules.text import is_storable, plain_name
 from review.rules.text_files import SPREADSHEET_ERRORS, CSVTable, TwiceNamed, decoded, is_total, yes_or_no
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username", "senior")
@@ -88,7 +88,7 @@ class Roster:
 
 def new_account(**values: str) -> User:
     """An unsaved account from values by the names in COLUMNS. Raises ValidationError."""
-    name = " ".join(values["name"].split())
+    name = plain_name(values["name"])
     first, _space, last = name.rpartition(" ")
     if not first:  # one word, as Chinese names are written
         first, last = last, ""
@@ -100,8 +100,8 @@ def new_account(**values: str) -> User:
         role=(values.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
         specialty=", ".join(split_list(values.get("specialties", ""))),
         languages=list(dict.fromkeys(languages)),
-        institution=values.get("institution", "").strip(),
-        hospital=values.get("hospital", "").strip(),
+        institution=plain_name(values.get("institution", "")),
+        hospital=plain_name(values.get("hospital", "")),
         email=values.get("email", "").strip().lower(),
     )
     user.set_unusable_password()

@@ -65,6 +65,18 @@ def one_line(text: str, length: int) -> str:
     return words.rstrip() + "…"
 
 
+# White space is joined; two joiners stay, which Persian and the scripts of India need.
+_HIDDEN = regex.compile(r"[[\p{Cc}\p{Cf}]--[\s\u200C\u200D]]", regex.V1)
+
+
+def plain_name(text: str) -> str:
+    """A name from outside as its reader should see it: on one line, in the direction of its letters.
+
+    Without control characters and those that change direction or are drawn as nothing.
+    """
+    return " ".join(_HIDDEN.sub("", text).split())
+
+
 def storable(text: str) -> str:
     """The text with a sign for each NUL and half of a surrogate pair, which no database takes."""
     return _UNSTORABLE.sub("\ufffd", text)

@@ -1,5 +1,6 @@
 """A provider of identities that is away or hangs holds one thread, and a page says so."""
 
+import json
 import socket
 import threading
 import time
@@ -15,9 +16,16 @@ from mhb_site.sign_in import provider_calls
 from mhb_site.sign_in.provider_calls import DISCOVERY, ProviderSession
 from mhb_site.sign_in.sso import ProviderAdapter
 from mhb_site.web.errors import ErrorsMiddleware
-from review.errors import ProviderAway
+from review.errors import ProviderAway, ProviderRefused
 
-URL = "https://hospital.example.org" + DISCOVERY
+HOSPITAL = "https://hospital.example.org"
+URL = HOSPITAL + DISCOVERY
+DOCUMENT = {
+    "issuer": HOSPITAL,
+    "authorization_endpoint": f"{HOSPITAL}/auth",
+    "token_endpoint": f"{HOSPITAL}/token",
+    "userinfo_endpoint": f"{HOSPITAL}/userinfo",
+}
 
 
 class Provider:
@@ -26,10 +34,11 @@ class Provider:
     def __init__(self) -> None:
         self.asked = 0
         self.behave: Any = lambda: self.answer()
+        self.document: Any = DOCUMENT
 
     def answer(self) -> requests.Response:
         answer = requests.Response()
-        answer.status_code, answer._content = 200, b'{"issuer": "hospital"}'
+        answer.status_code, answer._content = 200, json.dumps(self.document).encode()
         return answer
 
     def __call__(self, _session: object, _method: str, _url: str, **_options: Any) -> requests.Response:
@@ -88,15 +97,62 @@ def test_discovery_is_kept_and_used_while_the_provider_is_away(
     now = [1000.0]
     monkeypatch.setattr(ProviderSession, "clock", staticmethod(lambda: now[0]))
     for _visit in range(3):
-        assert ProviderSession().get(URL).json() == {"issuer": "hospital"}
+        assert ProviderSession().get(URL).json() == DOCUMENT
     assert provider.asked == 1
     provider.behave = away
     now[0] += provider_calls.FRESH
-    assert ProviderSession().get(URL).json() == {"issuer": "hospital"}
+    assert ProviderSession().get(URL).json() == DOCUMENT
     assert provider.asked == 2
     with pytest.raises(ProviderAway):
         ProviderSession().post("https://hospital.example.org/token")
     assert provider.asked == 2, "it did not answer just before"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token_endpoint": None},
+        {"authorization_endpoint": ["https://hospital.example.org/auth"]},
+        {"authorization_endpoint": "http://hospital.example.org/auth"},
+        {"token_endpoint": "http://localhost:1@elsewhere.example/token"},
+        {"userinfo_endpoint": "https://"},
+        {"userinfo_endpoint": "https://[::1/userinfo"},
+        {"jwks_uri": "file:///keys"},
+        {"issuer": 7},
+    ],
+    ids=str,
+)
+def test_a_document_with_which_nobody_could_sign_in_is_neither_used_nor_kept(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(ProviderSession, "clock", staticmethod(lambda: now[0]))
+    provider.document = {**DOCUMENT, **change}
+    with pytest.raises(ProviderRefused):
+        ProviderSession().get(URL)
+    provider.document = DOCUMENT
+    assert ProviderSession().get(URL).json() == DOCUMENT, "it is asked again at once"
+    provider.document = {**DOCUMENT, **change}
+    now[0] += provider_calls.FRESH
+    assert ProviderSession().get(URL).json() == DOCUMENT, "a broken one does not replace a good one"
+
+
+@pytest.mark.parametrize("document", [[], "text", None])
+def test_a_document_of_another_type_is_refused(provider: Provider, document: object) -> None:
+    provider.document = document
+    with pytest.raises(ProviderRefused):
+        ProviderSession().get(URL)
+    assert ProviderSession._discovered == {}
+
+
+def test_no_call_leaves_where_others_could_answer(raw_provider: Callable[..., str]) -> None:
+    for address in ("http://hospital.example.org/token", "http://localhost:1@hospital.example.org/token"):
+        with pytest.raises(ProviderAway):
+            ProviderSession().get(address)
+    ProviderSession._away_until.clear()
+    led = raw_provider(b"HTTP/1.1 302 Found\r\nLocation: http://0.0.0.0/\r\nContent-Length: 0\r\n\r\n")
+    with pytest.raises(ProviderAway):
+        ProviderSession().get(led)
 
 
 def test_a_provider_that_hangs_holds_one_thread(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,9 @@ from review.errors import NotInvitable, ProviderRefused, SignsInElsewhere
 from review.models import Audit, PersonEvent, User
 from review.people import accounts
 from review.people.providers import Provided, admit
+from review.people.roster import read_roster
 from review.rules.permissions import UserRole
+from review.rules.text import plain_name
 from tests.review.factories import PASSWORD, account
 
 
@@ -96,6 +98,21 @@ def test_somebody_elses_username_is_not_taken_over() -> None:
     nia = sign_in(UserRole.PHYSICIAN)
     assert nia is not None
     assert (nia.username, nia == other) == ("nia-hospital", False)
+
+
+HIDDEN = "\u202eNia\u200b\tO\u0007bi\u2066\n"
+
+
+@pytest.mark.django_db
+def test_a_name_from_outside_holds_nothing_that_a_reader_cannot_see(adela: User) -> None:
+    nia = sign_in(UserRole.PHYSICIAN, name=HIDDEN)
+    [imported] = read_roster("people.csv", f'name,hospital\n"{HIDDEN}","{HIDDEN}"\n'.encode()).entries
+    made = accounts.add_person(User(username="made", first_name=HIDDEN), None, actor=adela)
+    edited = accounts.edit_person(made.pk, {"hospital": HIDDEN}, actor=adela)
+    assert nia is not None
+    assert str(nia) == str(imported.user) == "Nia Obi"
+    assert imported.user.hospital == made.first_name == edited.hospital == "Nia Obi"
+    assert plain_name("می\u200cخواهم") == "می\u200cخواهم", "a joiner that letters need stays"
 
 
 @pytest.mark.django_db
