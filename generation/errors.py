@@ -67,6 +67,10 @@ class WrongFile(GenerationError, status=422):
     """This file does not match the chosen format. Nothing was saved."""
 
 
+class UnrecognisedFormat(GenerationError, status=422):
+    """The beginning of the file does not show its format. Choose the format."""
+
+
 class UnknownMapping(GenerationError, status=404):
     """There is no saved mapping with this name."""
 

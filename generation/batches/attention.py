@@ -15,7 +15,7 @@ from review.common.figures import figure
 from review.models import Review, User
 from review.rules.permissions import UserRole
 
-REVIEWERS = 3  # a first reviewer, a second one, and an adjudicator if they disagree
+REVIEWERS = 4  # a first reviewer, a second one, and two adjudicators if they disagree
 SHOWN = 10
 
 
@@ -37,8 +37,8 @@ def first_steps(_shown: object) -> Mapping[str, Sequence[FirstStep]]:
     people = physicians.filter(paused_at=None).count()
     steps = [
         FirstStep(
-            _("Add three physicians"),
-            _("A first reviewer, a second reviewer, and an adjudicator for cases on which they disagree."),
+            _("Add four physicians"),
+            _("A first reviewer, a second reviewer, and two adjudicators for cases on which they disagree."),
             reverse("review:people"),
             people >= REVIEWERS,
         ),

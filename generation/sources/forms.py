@@ -13,15 +13,16 @@ from generation.sources.own_tables import OwnTable
 
 
 def _formats() -> list[tuple[str, str]]:
-    """Every format; first that of own files, whose columns are mapped in a second step."""
+    """None, to recognise it; own files, whose columns are mapped in a second step; all others."""
     names = sorted(importers.available(), key=importers.TABLE.__ne__)
-    return [(name, str(_(importers.load(name).label))) for name in names]
+    labels = [(name, str(_(importers.load(name).label))) for name in names]
+    return [("", str(_("Recognise it from the file"))), *labels]
 
 
 class ImportForm(forms.Form):
     """Imports a file into a source."""
 
-    format = forms.ChoiceField(label=_("Format"), choices=_formats)
+    format = forms.ChoiceField(label=_("Format"), choices=_formats, required=False)
     name = forms.SlugField(
         label=_("Source name"),
         max_length=100,

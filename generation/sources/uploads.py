@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from generation import errors
 from generation.common.storage import discard, fetch, share
 from generation.models import Import, ImportStatus
-from generation.sources import own_tables, services
+from generation.sources import own_tables, reading, services
 from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from generation.sources.own_tables import OwnTable
@@ -100,6 +100,14 @@ def keep(upload: "UploadedFile[bytes]") -> KeptUpload:
     path = store_file(upload, Path(settings.MEDIA_ROOT))
     share(path)
     return KeptUpload(path, (upload.name or "")[:300])
+
+
+def recognised_format(upload: KeptUpload) -> str:
+    """The format that the beginning of an upload shows. Raises UnrecognisedFormat."""
+    fitting = reading.looks_like(upload.path)
+    if len(fitting) != 1:
+        raise errors.UnrecognisedFormat()
+    return fitting[0]
 
 
 def kept(token: str) -> KeptUpload:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django_htmx.http import HttpResponseClientRefresh
 
+from generation.common.storage import discard
 from generation.errors import GenerationError, SourceExists, UnknownUpload
 from generation.jobs.live_status import live_workers
 from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
@@ -37,16 +38,18 @@ def sources(request: HttpRequest) -> HttpResponse:
         form = forms.ImportForm()
     if form.is_valid():
         data = form.cleaned_data
+        upload = uploads.keep(data["file"])
         try:
-            if data["format"] == importers.TABLE:
+            format_name = data["format"] or uploads.recognised_format(upload)
+            if format_name == importers.TABLE:
                 services.check_format(data["name"], importers.TABLE)
-                address = reverse("generation:source-table", args=[data["name"], uploads.keep(data["file"]).token])
+                address = reverse("generation:source-table", args=[data["name"], upload.token])
                 if data["update"]:
                     address += "?update=on"
                 return redirect(address)
             uploads.start_import(
-                data["file"],
-                format_name=data["format"],
+                upload,
+                format_name=format_name,
                 name=data["name"],
                 updates=data["update"],
                 actor=signed_in_account(request),
@@ -56,6 +59,7 @@ def sources(request: HttpRequest) -> HttpResponse:
             if isinstance(error, SourceExists):
                 field = "name"
             form.add_error(field, str(error))
+            discard(upload.path)
         else:
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]

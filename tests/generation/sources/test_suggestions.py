@@ -40,3 +40,19 @@ def test_a_file_of_unknown_format_has_no_suggestion(manage: Manage, tmp_path: Pa
     path = tmp_path / "own.txt"
     path.write_text("nothing of the kind\n")
     assert "looks like" not in manage.refusal("import_source", "--format", "healthbench", "--name", "own", path)
+
+
+def test_the_page_recognises_a_file_without_a_format(client: Client, adela: User, tmp_path: Path) -> None:
+    client.force_login(adela)
+    path = conversations_file(tmp_path / "own.jsonl", 2)
+    form = {"format": "", "name": "own", "file": SimpleUploadedFile("own.jsonl", path.read_bytes())}
+    assert client.post(reverse("generation:sources"), form).status_code == 302
+    assert Import.objects.get().source.format == "healthbench"
+
+
+def test_a_refused_file_is_to_be_chosen_again(client: Client, adela: User) -> None:
+    client.force_login(adela)
+    form = {"format": "", "name": "own", "file": SimpleUploadedFile("own.txt", b"nothing of the kind\n")}
+    page = client.post(reverse("generation:sources"), form).content.decode()
+    assert "does not show its format" in page
+    assert "Choose the file again" in page
