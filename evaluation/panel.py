@@ -31,7 +31,9 @@ def majority(verdicts: Sequence[str]) -> str:
 
     Failed votes count towards their number.
     """
-    verdict, count = Counter(verdicts).most_common(1)[0] if verdicts else ("", 0)
+    if not verdicts:
+        return ""
+    verdict, count = Counter(verdicts).most_common(1)[0]
     if 2 * count > len(verdicts):
         return verdict
     return ""
@@ -66,7 +68,9 @@ def decide(rule: str, votes: Votes) -> str:
 
 def vote_summary(votes: Votes) -> str:
     """The number of votes for each verdict, as the error detail of a judgment without a verdict."""
-    counts = Counter(verdict or "failed" for verdict in chain.from_iterable(votes))
+    counts = Counter[str]()
+    for verdict in chain.from_iterable(votes):
+        counts[verdict or "failed"] += 1
     return ", ".join(f"{verdict} {n}" for verdict, n in sorted(counts.items()))
 
 
@@ -75,7 +79,10 @@ def explanation(verdict: str, explanations: Sequence[tuple[str, str]]) -> str:
 
     `explanations`: (verdict, explanation) of the votes in their order.
     """
-    return next((text for vote, text in explanations if vote == verdict and text.strip()), "")
+    for vote, text in explanations:
+        if vote == verdict and text.strip():
+            return text
+    return ""
 
 
 def escalation_order(families: Mapping[str, str], judges: Sequence[str]) -> list[str] | None:
@@ -84,8 +91,9 @@ def escalation_order(families: Mapping[str, str], judges: Sequence[str]) -> list
     `families`: the model family of each judge. The first judge stays first. If several others
     qualify, the last named is chosen; None if none does.
     """
+    judges_of_family = Counter([families[judge] for judge in judges])
     for last in reversed(judges[1:]):
-        others = [judge for judge in judges if judge != last]
-        if families[last] not in {families[judge] for judge in others}:
+        if judges_of_family[families[last]] == 1:
+            others = [judge for judge in judges if judge != last]
             return [*others, last]
     return None

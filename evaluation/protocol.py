@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from evaluation.numbers.rates import FacetValue as FacetValue
 from evaluation.numbers.rates import Rate as Rate
 from evaluation.numbers.rates import Weights as Weights
+from evaluation.numbers.rates import gettext_noop
+from evaluation.numbers.rules import COMBINED, can_pool
 from evaluation.numbers.rules import EXCLUDED as EXCLUDED
 from evaluation.numbers.rules import JUDGE_FAILED as JUDGE_FAILED
 from evaluation.numbers.rules import JUDGE_FAILURES as JUDGE_FAILURES
@@ -19,7 +21,6 @@ from evaluation.numbers.rules import POLARITY as POLARITY
 from evaluation.numbers.rules import RUBRIC as RUBRIC
 from evaluation.numbers.rules import UNDECIDED as UNDECIDED
 from evaluation.numbers.rules import UNPARSED as UNPARSED
-from evaluation.numbers.rules import can_pool
 from generation.llm.types import Message, Request
 
 if TYPE_CHECKING:
@@ -305,10 +306,16 @@ class Protocol:
     chosen_by: str = ""
     policies: tuple[str, ...] = ()
 
-    def pools(self, names: Iterable[str]) -> bool:
-        """Whether rates are also pooled over the data sets with these names."""
-        chosen = set(names)
-        return self.pooled and can_pool(dataset.task for dataset in self.datasets if dataset.name in chosen)
+    def pools(self, datasets: Iterable[DataSet]) -> bool:
+        """Whether rates are also pooled over these data sets."""
+        return self.pooled and can_pool([dataset.task for dataset in datasets])
+
+    def columns(self, datasets: Sequence[DataSet]) -> tuple[tuple[str, str], ...]:
+        """Name and label of each of these data sets, then of all together if they are pooled."""
+        columns = [(dataset.name, dataset.label) for dataset in datasets]
+        if self.pools(datasets):
+            columns.append((COMBINED, gettext_noop("Combined")))
+        return tuple(columns)
 
     def judging(self, rubric: str, preset: str = "") -> Judging | None:
         """How a judge decides on the rubric with this key; None if only code reads answers.
@@ -333,7 +340,10 @@ class Protocol:
         given = set[str]()
         for rubric in rubrics:
             judging = self.judging(rubric, preset)
-            given.update(judging.gives if judging and judging.gives else self.judge_verdicts)
+            if judging and judging.gives:
+                given.update(judging.gives)
+            else:
+                given.update(self.judge_verdicts)
         return tuple(verdict for verdict in self.known_verdicts if verdict in given)
 
     @property
@@ -351,7 +361,11 @@ class Protocol:
     @property
     def variants_of(self) -> dict[str, list[str]]:
         """Key of a rubric -> the variants whose answers are judged on it; others: on all."""
-        return {key: sorted(each.variants) for key, each in self.by_rubric.items() if each.variants}
+        variants_of = {}
+        for key, judging in self.by_rubric.items():
+            if judging.variants:
+                variants_of[key] = sorted(judging.variants)
+        return variants_of
 
     @property
     def judge_verdicts(self) -> frozenset[str]:

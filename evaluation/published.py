@@ -4,8 +4,9 @@ A benchmark's `published_results.json` has them. Reports and leaderboards fill t
 numbers of their own models and show them beside the published ones.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 # What a column shows: a rate; the mean of a score, or the number of answers that have it; the share
@@ -61,8 +62,8 @@ class PublishedGroup:
     label: str
     words: tuple[str, ...] = ()
 
-    def includes(self, model: str) -> bool:
-        return not self.words or any(word in model.casefold() for word in self.words)
+    def has_word_of(self, model: str) -> bool:
+        return any(word in model.casefold() for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,23 @@ class PublishedTable:
 
     def group_of(self, model: str) -> str:
         """The label of the group to which a model of one's own belongs; '' without groups."""
-        named = [group for group in self.groups if group.words and group.includes(model)]
-        others = [group for group in self.groups if not group.words]
-        return next((group.label for group in (*named, *others)), "")
+        for group in self.groups:
+            if group.has_word_of(model):
+                return group.label
+        for group in self.groups:
+            if not group.words:
+                return group.label
+        return ""
+
+    def cut_to(self, places: Sequence[int]) -> "PublishedTable":
+        """The table with the columns at these places alone, and the rows that print any of them."""
+        columns = tuple(self.columns[place] for place in places)
+        rows = []
+        for row in self.rows:
+            values = tuple(row.values[place] for place in places)
+            if has_number(values):
+                rows.append(replace(row, values=values))
+        return replace(self, columns=columns, rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,11 @@ class FilledTable:
     rows: tuple[FilledRow, ...] = field(default=())
 
 
+def has_number(values: Sequence[float | None]) -> bool:
+    """Whether any of these is a number."""
+    return values.count(None) < len(values)
+
+
 def filled(table: PublishedTable, own: Mapping[str, Sequence[float | None]]) -> FilledTable:
     """The table with rows of one's own: model -> a number for each column, unscaled.
 
@@ -135,17 +155,25 @@ def filled(table: PublishedTable, own: Mapping[str, Sequence[float | None]]) -> 
     then means.
     """
     rows = [_published(table, row) for row in table.rows]
-    rows += [_own(table, model, table.group_of(model), values) for model, values in own.items()]
+    members: dict[str, list[Sequence[float | None]]] = defaultdict(list)  # by group
+    for model, values in own.items():
+        group = table.group_of(model)
+        members[group].append(values)
+        rows.append(_own(table, model, group, values))
+    order = [group.label for group in table.groups]
     if table.means:
-        for group in (group.label for group in table.groups) if table.groups else ("",):
-            members = [values for model, values in own.items() if table.group_of(model) == group]
-            if len(members) > 1 or (members and table.groups):
-                rows.append(
-                    _own(table, "mean", group, [_mean(column) for column in zip(*members, strict=True)], mean=True)
-                )
-    order = {group.label: place for place, group in enumerate(table.groups)}
-    rows.sort(key=lambda row: (order.get(row.group, len(order)), row.mean, not row.published))
-    return FilledTable(table, tuple(rows))
+        for group in order or [""]:
+            if len(members[group]) > 1 or (members[group] and table.groups):
+                means = [_mean(column) for column in zip(*members[group], strict=True)]
+                rows.append(_own(table, "mean", group, means, mean=True))
+
+    def place(row: FilledRow) -> tuple[int, bool, bool]:
+        place_of_group = len(order)
+        if row.group in order:
+            place_of_group = order.index(row.group)
+        return place_of_group, row.mean, not row.published
+
+    return FilledTable(table, tuple(sorted(rows, key=place)))
 
 
 def _published(table: PublishedTable, row: PublishedRow) -> FilledRow:

@@ -222,7 +222,7 @@ class _Side:
 def _groups(datasets: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
     """(name, label, indexes) of each data set, and of all of them pooled."""
     groups = [(dataset.name, dataset.label, [index]) for index, dataset in enumerate(datasets)]
-    if protocol.pools(dataset.name for dataset in datasets):
+    if protocol.pools(datasets):
         groups.append((COMBINED, gettext_noop("Combined"), list(range(len(datasets)))))
     return groups
 

@@ -99,7 +99,7 @@ def release_power(
     pairs = max(1, expected.models * (expected.models - 1) // 2)
     sizes = _sizes(release, [view.name for view in protocol.facets] if facets else [])
     groups: list[tuple[str, str, set[str]]] = [(dataset.name, dataset.label, {dataset.task}) for dataset in shown]
-    if protocol.pools(dataset.name for dataset in shown):
+    if protocol.pools(shown):
         groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in shown}))
 
     if primary:

@@ -1,6 +1,6 @@
 """How verdicts become a rate: plain values that a benchmark defines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -92,6 +92,14 @@ class Rate:
             "weights": self.weights and {"facet": self.weights.facet, "of": dict(self.weights.of)},
             "score": self.score and {"class": self.score.name(), "fields": asdict(self.score)},  # type: ignore[call-overload]
         }
+
+
+def rate_named(rates: Iterable[Rate], name: str) -> Rate | None:
+    """The rate of this name, if it is one of these."""
+    for rate in rates:
+        if rate.name == name:
+            return rate
+    return None
 
 
 def rate_from_json(value: Mapping[str, Any]) -> Rate:

@@ -1,8 +1,8 @@
 """Leaderboards: the models of a release by their latest complete runs with benchmark settings."""
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
@@ -14,7 +14,7 @@ from evaluation.models import Run
 from evaluation.numbers.comparing import compare_pair
 from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.rules import COMBINED
-from evaluation.numbers.totals import unit_totals
+from evaluation.numbers.totals import UnitTotals, unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.published import FilledTable, filled
 from evaluation.releases import queries as releases_queries
@@ -182,86 +182,116 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     """
     protocol = registry.protocol(release.benchmark)
     rate, datasets = protocol.rates[0], runs_queries.data_sets_in(release)
+    columns = protocol.columns(datasets)
     finished, usable = _finished_runs(release)
-    candidates: dict[int, list[tuple[Run, Endpoint]]] = defaultdict(list)
-    incomplete: list[IncompleteResult] = []
-    published = {(row.run_id, row.endpoint_id) for row in releases_queries.incomplete_publications(release)}
-    for run in usable:  # newest first
-        coverages = {of_model.endpoint: of_model for of_model in coverage_of(run, datasets)}
-        for endpoint in run.endpoints.all():
-            of_model = coverages[endpoint.name]
-            if of_model.complete:
-                candidates[endpoint.pk].append((run, endpoint))
+    published = set(releases_queries.incomplete_publications(release).values_list("run", "endpoint"))
+    complete: dict[int, list[tuple[Run, Endpoint]]] = defaultdict(list)  # by endpoint, the newest run first
+    incomplete: list[tuple[Run, Endpoint, Coverage | None]] = []
+    shown_runs: dict[int, Run] = {}
+    for run in usable:
+        for endpoint, covered in coverages(run, datasets):
+            if covered.complete:
+                complete[endpoint.pk].append((run, endpoint))
+                shown_runs[run.pk] = run
             elif (run.pk, endpoint.pk) in published:
-                incomplete.append(IncompleteResult(run, endpoint, of_model))
+                incomplete.append((run, endpoint, covered))
+                shown_runs[run.pk] = run
     withdrawn = errata.withdrawn_by_release([release.pk]).get(release.pk, 0)
-    runs: dict[int, Run] = {}
-    for of_endpoint in candidates.values():
-        runs |= {run.pk: run for run, _endpoint in of_endpoint}
-    shown_runs = runs | {result.run.pk: result.run for result in incomplete}
-    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in shown_runs.items()}
-    ways = {pk: _way(run, protocol, withdrawn) for pk, run in shown_runs.items()}
-    # The way of judging that most models share; of several, that of the newest run, which is first.
-    latest = [ways[of_endpoint[0][0].pk] for of_endpoint in candidates.values()]
-    usual = None
-    if latest:
-        usual = max(latest, key=latest.count)
-    # A model's latest run of that kind, or else its latest.
-    newest: dict[int, tuple[Run, Endpoint]] = {}
-    for pk, of_endpoint in candidates.items():
-        newest[pk] = next((each for each in of_endpoint if ways[each[0].pk] == usual), of_endpoint[0])
-    pools = protocol.pools(dataset.name for dataset in datasets)
-    pooled = ((COMBINED, "Combined"),) if pools else ()
-    columns = (*((dataset.name, dataset.label) for dataset in datasets), *pooled)
+    keys: dict[int, str] = {}
+    ways: dict[int, Comparability] = {}
+    for pk, run in shown_runs.items():
+        keys[pk] = _key(run, "leaderboard", protocol)
+        ways[pk] = _way(run, protocol, withdrawn)
+    usual = _usual_way(complete.values(), ways)
     listed: list[tuple[Run, Endpoint, Coverage | None]] = []
-    listed += [(run, endpoint, None) for run, endpoint in newest.values()]
-    listed += [(result.run, result.endpoint, result.coverage) for result in incomplete]
+    for of_endpoint in complete.values():
+        listed.append((*_latest(of_endpoint, ways, usual), None))
+    listed += incomplete
     chosen_by = selection(release)
     reported = {}
     if chosen_by.names:
         reported = reported_names(run for run, _endpoint, _coverage in listed)
-    entries = []
-    for run, endpoint, lacking in listed:
-        by_model = result_cache.cached(keys[run.pk], lambda run=run: _scores(run))  # type: ignore[misc]
-        entries.append(
-            LeaderboardEntry(
-                endpoint=endpoint.name,
-                model=endpoint.model,
-                run=run.pk,
-                judge=run.judge.name if run.judge else "",
-                measured_at=run.finished_at or run.created_at,
-                simulated=runs_queries.is_simulated(run),
-                scores=_in_columns(by_model.get(endpoint.name, ()), columns),
-                differs=tuple(ways[run.pk].differences(usual)) if usual else (),
-                selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
-                coverage=lacking,
-            )
-        )
     lower = protocol.is_lower_better(rate)
-    ranked = []
-    for entry in entries:
+    sign = 1  # of a rate by which the best come first
+    if not lower:
+        sign = -1
+    entries, ranked, measured = [], [], []
+    for run, endpoint, lacking in listed:
+        judge = ""
+        differs: tuple[JudgingDifference, ...] = ()
+        if run.judge:
+            judge = run.judge.name
+        if usual:
+            differs = tuple(ways[run.pk].differences(usual))
+        entry = LeaderboardEntry(
+            endpoint=endpoint.name,
+            model=endpoint.model,
+            run=run.pk,
+            judge=judge,
+            measured_at=run.finished_at or run.created_at,
+            simulated=runs_queries.is_simulated(run),
+            scores=_in_columns(_scores(run, keys[run.pk]).get(endpoint.name, ()), columns),
+            differs=differs,
+            selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
+            coverage=lacking,
+        )
+        entries.append(entry)
         is_compared = entry.coverage is None and not entry.differs and (all_ranked or not entry.selected)
         if is_compared and entry.scores[-1].value is not None:
             ranked.append(entry)
-    names = {entry.endpoint for entry in ranked}
-    measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in names]
-    rank_of = _ranks(measured, ranked, rate, datasets, keys, lower=lower)
-    entries = [entry if entry.coverage else replace(entry, rank=rank_of.get(entry.endpoint)) for entry in entries]
-    entries.sort(
-        key=lambda entry: (entry.coverage is not None, entry.selected and not all_ranked, *_sort_key(entry, lower))
-    )
+            measured.append((run, endpoint))
+    rank_of = _ranks(measured, ranked, rate, datasets, keys, sign)
+    with_ranks = []
+    for entry in entries:
+        if entry.coverage is None:
+            entry = replace(entry, rank=rank_of.get(entry.endpoint))
+        with_ranks.append(entry)
+
+    def place(entry: LeaderboardEntry) -> tuple[bool, bool, bool, float, str]:
+        value = entry.scores[-1].value
+        comes_last = entry.selected and not all_ranked
+        return entry.coverage is not None, comes_last, value is None, sign * (value or 0), entry.endpoint
+
+    with_ranks.sort(key=place)
+    judges = {entry.judge for entry in entries} - {""}
     return Leaderboard(
         release=release,
         protocol=protocol,
         rate=rate,
         lower_is_better=lower,
         datasets=columns,
-        entries=tuple(entries),
+        entries=tuple(with_ranks),
         left_out=len(finished) - len(shown_runs),
-        judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
+        judges=tuple(sorted(judges)),
         simulated=release.simulated or any(entry.simulated for entry in entries),
         undecided=errata.undecided_count(release),
     )
+
+
+def _usual_way(
+    complete: Iterable[Sequence[tuple[Run, Endpoint]]], ways: Mapping[int, Comparability]
+) -> Comparability | None:
+    """The way of judging that the latest runs of most models share; None without a complete run.
+
+    Of several such ways, that of the newest run, which is first.
+    """
+    counts = Counter[Comparability]()
+    for of_endpoint in complete:
+        run, _endpoint = of_endpoint[0]
+        counts[ways[run.pk]] += 1
+    if not counts:
+        return None
+    return counts.most_common(1)[0][0]
+
+
+def _latest(
+    of_endpoint: Sequence[tuple[Run, Endpoint]], ways: Mapping[int, Comparability], usual: Comparability | None
+) -> tuple[Run, Endpoint]:
+    """A model's latest run that was judged in the usual way, or else its latest."""
+    for run, endpoint in of_endpoint:
+        if ways[run.pk] == usual:
+            return run, endpoint
+    return of_endpoint[0]
 
 
 def _in_columns(scores: Sequence[Standing], columns: Sequence[tuple[str, str]]) -> tuple[Standing, ...]:
@@ -270,9 +300,10 @@ def _in_columns(scores: Sequence[Standing], columns: Sequence[tuple[str, str]]) 
     A run that did not ask all data sets has no score on all of them pooled.
     """
     by_dataset = {score.dataset: score for score in scores}
-    if not all(name in by_dataset for name, _label in columns):
+    names = dict(columns).keys()
+    if not names <= by_dataset.keys():
         by_dataset.pop(COMBINED, None)
-    return tuple(by_dataset.get(name) or Standing(name, None, None, None, 0, 0, 0) for name, _label in columns)
+    return tuple(by_dataset.get(name) or Standing(name, None, None, None, 0, 0, 0) for name in names)
 
 
 def _finished_runs(release: Release) -> tuple[list[Run], list[Run]]:
@@ -283,10 +314,13 @@ def _finished_runs(release: Release) -> tuple[list[Run], list[Run]]:
     return finished, usable
 
 
-def coverage_of(run: Run, datasets: Sequence[DataSet]) -> tuple[Coverage, ...]:
-    """The coverage of each model of a finished run on all of these data sets."""
+def coverages(run: Run, datasets: Sequence[DataSet]) -> Iterator[tuple[Endpoint, Coverage]]:
+    """Each model of a finished run with its coverage on all of these data sets."""
     key = result_cache.key_of(run, "coverage", datasets)
-    return result_cache.cached(key, lambda: coverage(run_frame(run, datasets)))
+    covered = result_cache.cached(key, lambda: coverage(run_frame(run, datasets)))
+    by_name = {of_model.endpoint: of_model for of_model in covered}
+    for endpoint in run.endpoints.all():
+        yield endpoint, by_name[endpoint.name]
 
 
 def incomplete_results(release: Release) -> list[IncompleteResult]:
@@ -297,12 +331,18 @@ def incomplete_results(release: Release) -> list[IncompleteResult]:
     datasets = runs_queries.data_sets_in(release)
     results = []
     for run in _finished_runs(release)[1]:
-        by_model = {of_model.endpoint: of_model for of_model in coverage_of(run, datasets)}
-        for endpoint in run.endpoints.all():
-            of_model = by_model[endpoint.name]
-            if of_model.counted and not of_model.complete:
-                results.append(IncompleteResult(run, endpoint, of_model))
+        for endpoint, covered in coverages(run, datasets):
+            if covered.counted and not covered.complete:
+                results.append(IncompleteResult(run, endpoint, covered))
     return results
+
+
+def incomplete_result(release: Release, run: int, model: str) -> IncompleteResult | None:
+    """That of a run, by its number, and of a model, by its name; None if it lacks nothing."""
+    for result in incomplete_results(release):
+        if (result.run.pk, result.endpoint.name) == (run, model):
+            return result
+    return None
 
 
 def _way(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
@@ -313,13 +353,17 @@ def _way(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
 
 def _key(run: Run, kind: str, protocol: Protocol) -> str:
     """The cache key for a result of a run; it changes when the run grows or changes."""
-    names = tuple(sorted(endpoint.name for endpoint in run.endpoints.all()))
+    names = tuple(sorted([endpoint.name for endpoint in run.endpoints.all()]))
     inputs = plan_of(run, protocol, names), runs_queries.data_sets_of(run), names, protocol.rates
     return result_cache.key_of(run, kind, *inputs)
 
 
-def _scores(run: Run) -> dict[str, list[Standing]]:
-    """The scores of a run by endpoint."""
+def _scores(run: Run, key: str) -> dict[str, list[Standing]]:
+    """The scores of a run by endpoint, cached."""
+    return result_cache.cached(key, lambda: _reported_scores(run))
+
+
+def _reported_scores(run: Run) -> dict[str, list[Standing]]:
     report = reports_queries.report(run)
     scores: dict[str, list[Standing]] = defaultdict(list)
     for row in report.overall:
@@ -335,24 +379,29 @@ def _ranks(
     rate: Rate,
     datasets: Sequence[DataSet],
     keys: Mapping[int, str],
-    *,
-    lower: bool,
+    sign: int,
 ) -> Mapping[str, Rank]:
     """The ranks by the last score, each with the range of ranks that the data do not rule out.
 
-    Empty if the models cannot be compared.
+    Empty if the models cannot be compared. `sign`: of a rate by which the best come first.
     """
-    values = {entry.endpoint: entry.scores[-1].value for entry in entries}
-    sort_values = {name: value if lower else -value for name, value in values.items() if value is not None}
+    sort_values: dict[str, float] = {}
+    for entry in entries:
+        sort_values[entry.endpoint] = sign * (entry.scores[-1].value or 0)
     if not 2 <= len(sort_values) <= MAX_RANKED:
         return {}
-    pooled = entries[0].scores[-1].dataset == COMBINED
-    stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
+    compared_on = datasets
+    if entries[0].scores[-1].dataset != COMBINED:
+        compared_on = datasets[-1:]
+    stamp = ",".join([f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured])
     key = ""
     if all(keys.values()):
         key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}"
-    pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, datasets if pooled else datasets[-1:]))
-    return ranks(sort_values, pairs if lower else {pair: (-difference, p) for pair, (difference, p) in pairs.items()})
+    pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, compared_on))
+    signed = {}
+    for pair, (difference, p) in pairs.items():
+        signed[pair] = (sign * difference, p)
+    return ranks(sort_values, signed)
 
 
 def _compare_pairs(
@@ -362,15 +411,20 @@ def _compare_pairs(
 
     Counts like the reports of their runs, with the same rules for outcomes and the same clusters.
     """
-    plans = {run.pk: plan_of(run, registry.protocol(run.release.benchmark), ()) for run, _tested in measured}
-    frames = {run.pk: run_frame(run, datasets, plans[run.pk].outcomes).current for run, _endpoint in measured}
-    by_run = {pk: unit_totals(frame, [rate])[rate.name] for pk, frame in frames.items()}
+    by_run: dict[int, UnitTotals] = {}
+    minimum = 0
+    for run, _endpoint in measured:
+        if run.pk not in by_run:
+            plan = plan_of(run, registry.protocol(run.release.benchmark), ())
+            by_run[run.pk] = unit_totals(run_frame(run, datasets, plan.outcomes).current, [rate])[rate.name]
+            minimum = max(minimum, plan.minimum)
     keys = np.unique(np.concatenate([of_run.keys for of_run in by_run.values()]))
     clusters = np.zeros(len(keys), dtype=np.int64)
     for of_run in by_run.values():
         clusters[np.searchsorted(keys, of_run.keys)] = of_run.units.cluster
-    totals = {endpoint.name: by_run[run.pk].placed(keys, endpoint.name) for run, endpoint in measured}
-    minimum = max(of_run.minimum for of_run in plans.values())
+    totals = {}
+    for run, endpoint in measured:
+        totals[endpoint.name] = by_run[run.pk].placed(keys, endpoint.name)
     defined = []
     for one, other in combinations(totals, 2):
         names = {"dataset": "", "first": one, "second": other}
@@ -381,19 +435,12 @@ def _compare_pairs(
     return {names: (difference, p) for (names, difference, _p), p in zip(defined, adjusted, strict=True)}
 
 
-def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:
-    value = entry.scores[-1].value
-    return value is None, (value or 0) * (1 if lower else -1), entry.endpoint
-
-
 def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
     """The published tables with the board's rate, cut to its columns, with the board's models."""
-    datasets = [name for name, _label in board.datasets]
+    datasets = list(dict(board.datasets))
     whole = ""
     if datasets:
-        whole = datasets[-1]
-    if COMBINED in datasets:
-        whole = COMBINED
+        whole = datasets[-1]  # all together, if they are pooled
     tables = []
     for table in registry.published(benchmark):
         kept = []
@@ -401,11 +448,9 @@ def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, .
             shows_rate = (column.measure, column.name, column.facet) == ("rate", board.rate.name, "")
             if shows_rate and (column.dataset or whole) in datasets:
                 kept.append(place)
-        rows = [replace(row, values=tuple(row.values[place] for place in kept)) for row in table.rows]
-        rows = [row for row in rows if any(value is not None for value in row.values)]
-        if not rows:
+        cut = table.cut_to(kept)
+        if not cut.rows:
             continue
-        cut = replace(table, columns=tuple(table.columns[place] for place in kept), rows=tuple(rows))
         own = {}
         for entry in board.entries:
             if entry.coverage is None:

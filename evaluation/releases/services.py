@@ -6,7 +6,7 @@ from django.utils import timezone
 from evaluation import errors
 from evaluation.models import IncompletePublication, Publication
 from evaluation.releases import queries
-from evaluation.releases.leaderboard import incomplete_results
+from evaluation.releases.leaderboard import incomplete_result
 from generation.models import Release
 from review.models import User
 from review.rules.permissions import Can, Operator, require
@@ -49,18 +49,18 @@ def publish_incomplete(
     """
     require(actor, Can.PRODUCE)
     publication = _current(release)
-    known = [row for row in incomplete_results(release) if (row.run.pk, row.endpoint.name) == (run, model)]
-    if not known:
+    result = incomplete_result(release, run, model)
+    if result is None:
         raise errors.NotIncomplete(f"Run {run}, {model}.")
-    coverage, endpoint = known[0].coverage, known[0].endpoint
+    coverage = result.coverage
     if (coverage.settled, coverage.criteria) != (settled, criteria):
         raise errors.OtherCoverage(f"{coverage.settled}/{coverage.criteria}.")
-    rows = publication.incomplete.filter(run=run, endpoint=endpoint, withdrawn_at=None)
+    rows = publication.incomplete.filter(run=run, endpoint=result.endpoint, withdrawn_at=None)
     if not rows.exists():
         IncompletePublication.objects.create(
             publication=publication,
-            run=known[0].run,
-            endpoint=endpoint,
+            run=result.run,
+            endpoint=result.endpoint,
             settled=settled,
             criteria=criteria,
             published_by_id=actor.pk,

@@ -12,7 +12,7 @@ from evaluation.errors import EvaluationError, NotPublished
 from evaluation.releases import queries, services
 from evaluation.releases.board_claims import board_claims
 from evaluation.releases.forms import IncompleteForm, NamedResultForm
-from evaluation.releases.leaderboard import beside_published, incomplete_results, leaderboard
+from evaluation.releases.leaderboard import beside_published, incomplete_result, incomplete_results, leaderboard
 from evaluation.reports import paper_layout
 from generation.models import Release
 from generation.probes import queries as probes_queries
@@ -62,14 +62,10 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     release = releases_queries.release(name, version)
     if request.method == "GET":
         named = NamedResultForm(request.GET)
-        shown = {}
+        result = None
         if named.is_valid():
-            shown = named.cleaned_data
-        context: dict[str, Any] = {"release": release, "result": None}
-        for row in incomplete_results(release):
-            if shown == {"run": row.run.pk, "model": row.endpoint.name}:
-                context["result"] = row
-                break
+            result = incomplete_result(release, **named.cleaned_data)
+        context = {"release": release, "result": result}
         return render(request, "evaluation/releases/publish.html", context)
     if "run" not in request.POST:
         services.publish(release, actor=signed_in_account(request))
@@ -114,11 +110,13 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
     Without a version, shows the latest published one.
     """
     versions = list(queries.published_releases(name))
-    release = next((candidate for candidate in versions if version in (None, candidate.version)), None)
-    if release is None:
+    wanted = [candidate for candidate in versions if version in (None, candidate.version)]
+    if not wanted:
         raise Http404
+    release = wanted[0]
+    versions.remove(release)
     context = {
-        "versions": [other for other in versions if other != release],
+        "versions": versions,
         "planted": releases_queries.term_counts(release.benchmark, release.counts),
         "errata": list(errata.errata_of(release, reader=None)),
         "found": probes_queries.shown(release, with_held_out=False),

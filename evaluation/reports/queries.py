@@ -7,14 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
-from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, VoidVerdict, Vote
+from evaluation.models import Judgment, Response, Run, VoidVerdict
 from evaluation.numbers import scoring
 from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.numbers.counting import RateRow as RateRow
 from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import rate_named
 from evaluation.numbers.report_numbers import Options, ReportNumbers, count
 from evaluation.numbers.rules import COMBINED as COMBINED
 from evaluation.numbers.rules import (
@@ -28,13 +28,13 @@ from evaluation.numbers.rules import (
 )
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
 from evaluation.runs.plan import outcomes_of, plan_of
-from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
+from evaluation.runs.queries import LeftOut, data_set_named, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import cache_warming, result_cache
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import read_scores, run_frame
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, load_requests
 from generation.samples import errata, queries
-from review.rules.text import whole_number
+from review.rules.text import parts_around, whole_number
 
 MAX_WEIGHT = 1000
 
@@ -108,7 +108,7 @@ class Report:
     @property
     def planned_rate(self) -> Rate:
         """The primary rate of the plan, or else the first one."""
-        return next((rate for rate in self.rates if rate.name == self.plan.metric), self.rate)
+        return rate_named(self.rates, self.plan.metric) or self.rate
 
     @property
     def views(self) -> tuple[FacetView, ...]:
@@ -156,9 +156,11 @@ def _basis(run: Run, options: Options) -> _Basis:
     protocol = registry.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     datasets = tuple(data_sets_of(run))
-    labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
+    labels = queries.term_labels(run.release.benchmark)
     plan = plan_of(run, protocol, endpoints)
-    unranked = () if options.all_ranked else tuple(selecting_models(run))
+    unranked: tuple[str, ...] = ()
+    if not options.all_ranked:
+        unranked = selecting_models(run)
     parts: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
     parts += [protocol.facets, unranked, options.common, sorted(options.weights.items())]
     key = result_cache.key_of(run, "report", *parts)
@@ -180,14 +182,12 @@ def report(run: Run, options: Options | None = None) -> Report:
     options = options or Options()
     basis = _basis(run, options)
     protocol, plan, endpoints, datasets = basis.protocol, basis.plan, basis.endpoints, basis.datasets
-    pools = protocol.pools(dataset.name for dataset in datasets)
-    pooled = ((COMBINED, gettext_noop("Combined")),) if pools else ()
     return Report(
         run=run,
         protocol=protocol,
         plan=plan,
         options=options,
-        datasets=(*((dataset.name, dataset.label) for dataset in datasets), *pooled),
+        datasets=protocol.columns(datasets),
         endpoints=endpoints,
         numbers=result_cache.cached(basis.key, lambda: _numbers(run, basis)),
         numbers_key=basis.key,
@@ -222,11 +222,15 @@ def unread(run: Run) -> Unread:
     """The verdicts that no judge gave in a form that can be read; the votes of a panel."""
     if run.judge_id is None or run.origin == Run.Origin.IMPORTED:
         return Unread(0, {})
-    rows: QuerySet[Any] = (Vote if run.panel else Judgment)._default_manager.filter(run=run)
+    rows: QuerySet[Any] = run.judgments.all()
+    if run.panel:
+        rows = run.votes.all()
     ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
-    by_error = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
-    counts: dict[str, int] = result_cache.cached(result_cache.key_of(run, "unread"), lambda: dict(by_error))
-    return Unread(sum(counts.values()), {error: n for error, n in counts.items() if error})
+    counts = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
+    by_error: dict[str, int] = result_cache.cached(result_cache.key_of(run, "unread"), lambda: dict(counts))
+    failures = dict(by_error)
+    failures.pop("", None)  # those that were read
+    return Unread(sum(by_error.values()), failures)
 
 
 def oddities(run: Run) -> tuple[Oddity, ...]:
@@ -263,7 +267,7 @@ def judgments(
     if endpoint:
         rows = rows.filter(response__endpoint__name=endpoint)
     if dataset and dataset != COMBINED:
-        selected = next((data for data in data_sets_of(run) if data.name == dataset), None)
+        selected = data_set_named(run, dataset)
         if selected:
             rows = rows.filter(rubric__sample__task=selected.task, response__variant=selected.variant)
         else:
@@ -299,7 +303,9 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
         return rows.filter(matches)
     about = Q(rubric=None) | Q(rubric=OuterRef("rubric"))
     is_void = Q(Exists(voids.filter(about, response=OuterRef("response"))))
-    return rows.filter(is_void | matches if UNJUDGED in verdicts else matches & ~is_void)
+    if UNJUDGED in verdicts:
+        return rows.filter(is_void | matches)
+    return rows.filter(matches & ~is_void)
 
 
 def _without(rows: QuerySet[Judgment], samples: QuerySet[ReleasedSample]) -> QuerySet[Judgment]:
@@ -357,14 +363,18 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
         if rate.weights:
             usual |= rate.weights.of
     chosen: dict[str, int] = {}
-    for text in filter(None, (part.strip() for part in weights.split(","))):
-        value, _sign, number = (part.strip() for part in text.partition(":"))
+    for pair in weights.split(","):
+        text = pair.strip()
+        if not text:
+            continue
+        value, number = parts_around(":", text)
         weight = whole_number(number)
         if value not in usual or weight is None or weight > MAX_WEIGHT:
             names = ", ".join(sorted(usual)) or "–"
             raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MAX_WEIGHT}. Values: {names}.")
         chosen[value] = weight
-    return Options(common, {value: n for value, n in chosen.items() if usual[value] != n}, all_ranked)
+    changed = {value: weight for value, weight in chosen.items() if weight != usual[value]}
+    return Options(common, changed, all_ranked)
 
 
 def judgment(run: Run, judgment_id: int, reader: object) -> Judgment | None:
@@ -377,15 +387,26 @@ def judgment(run: Run, judgment_id: int, reader: object) -> Judgment | None:
 def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
     """The ledger lines of the response, and those of the judgment and its votes."""
     response = f"response:{judgment.response_id}"
-    judged = [f"judgment:{judgment.pk}", *(f"vote:{pk}" for pk in judgment.votes.values_list("pk", flat=True))]
-    calls = Call.objects.filter(subject__in=[response, *judged]).select_related("endpoint").order_by("pk")
-    lines = list(calls)
-    load_requests(lines)
-    return [call for call in lines if call.subject == response], [call for call in lines if call.subject in judged]
+    subjects = [response, f"judgment:{judgment.pk}"]
+    for vote in judgment.votes.values_list("pk", flat=True):
+        subjects.append(f"vote:{vote}")
+    calls = list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
+    load_requests(calls)
+    of_response, of_judgment = [], []
+    for call in calls:
+        if call.subject == response:
+            of_response.append(call)
+        else:
+            of_judgment.append(call)
+    return of_response, of_judgment
 
 
 def tokens_of_judge(judgment: Judgment) -> tuple[int, int]:
     """The input tokens that the judge's successful calls for this verdict read, and cached ones."""
     _responses, judged = calls_behind(judgment)
-    paid = [call for call in judged if not call.error and call.hit_of_id is None]
-    return sum(call.tokens_in for call in paid), sum(call.tokens_cached for call in paid)
+    tokens_in = tokens_cached = 0
+    for call in judged:
+        if not call.error and call.hit_of_id is None:
+            tokens_in += call.tokens_in
+            tokens_cached += call.tokens_cached
+    return tokens_in, tokens_cached

@@ -7,7 +7,7 @@ from typing import Any
 from evaluation import errors
 from evaluation.models import Response, Run
 from evaluation.numbers.plans import THRESHOLDS, Pair, Plan
-from evaluation.numbers.rules import COMBINED, failure_rule
+from evaluation.numbers.rules import failure_rule
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, DataSet, Protocol
 from evaluation.runs.settings import MAX_MINIMUM, RunSettings
 from evaluation.statistics.intervals import MINIMUM
@@ -69,9 +69,7 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
         raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
-    parts = [dataset.name for dataset in datasets]
-    if protocol.pools(parts):
-        parts.append(COMBINED)
+    parts = dict(protocol.columns(datasets))
     if settings.primary_dataset and settings.primary_dataset not in parts:
         raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(parts)}.")
     unique = tuple(dict.fromkeys(pairs))

@@ -106,6 +106,14 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return available
 
 
+def data_set_named(run: Run, name: str) -> DataSet | None:
+    """The data set of this name, if the run asks it."""
+    for dataset in data_sets_of(run):
+        if dataset.name == name:
+            return dataset
+    return None
+
+
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
     available = data_sets_in(settings.release)
@@ -244,8 +252,17 @@ def second_judge_request(request: Request, run: Run, *, answer: int) -> Request:
 
 def judges_of(run: Run) -> list[Endpoint]:
     """The judges of a run in the order of its panel."""
-    further = run.further_judges.select_related("endpoint").order_by("pk")
-    return [*([run.judge] if run.judge else []), *(row.endpoint for row in further)]
+    judges = []
+    if run.judge:
+        judges.append(run.judge)
+    for further in run.further_judges.select_related("endpoint").order_by("pk"):
+        judges.append(further.endpoint)
+    return judges
+
+
+def models_of(run: Run) -> list[Endpoint]:
+    """The models under test of a run, in the order in which they were named."""
+    return [tested.endpoint for tested in run.tested.select_related("endpoint").order_by("pk")]
 
 
 def judges_asked(run: Run) -> list[Endpoint]:
@@ -265,8 +282,8 @@ def further_judges(run: Run) -> list[str]:
 
 def models_asked(run: Run) -> list[ModelAsked]:
     """The models under test and the judge, with settings, reported versions and prompts."""
-    tested = run.tested.select_related("endpoint").order_by("pk")
-    roles = [(TARGET, row.endpoint) for row in tested] + [(JUDGE, judge) for judge in judges_of(run)]
+    roles = [(TARGET, endpoint) for endpoint in models_of(run)]
+    roles += [(JUDGE, judge) for judge in judges_of(run)]
     return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 

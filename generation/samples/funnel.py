@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from generation.jobs.endpoint_choices import error_words
 from generation.models import Draft, Finding, Sample, SampleVersion
 from generation.recipes import registry
-from generation.samples.queries import term_label, terms
+from generation.samples.queries import term_label, term_labels
 from review.cases import queries as cases_queries
 from review.charts.standalone import StageBox, StageChart, svg
 from review.labels import task_label, with_label
@@ -325,7 +325,7 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     returned = Draft.objects.filter(batch__in=pks, gate=Draft.Gate.RETURNED)
     findings = Finding.objects.filter(draft__in=returned, stops=True).order_by().values_list("check_name")
     by_check = dict(findings.annotate(n=Count("pk")))
-    names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
+    names = {"": _NO_TRAP, **term_labels(benchmark)}
     by_task = [tally.funnel(name) for name, tally in sorted(groups.by_task.items())]
     by_trap = []
     for code, tally in sorted(groups.by_trap.items()):

@@ -24,6 +24,11 @@ def terms(benchmark: str) -> tuple[Term, ...]:
     return (*registry.built_in_terms(benchmark), *own)
 
 
+def term_labels(benchmark: str) -> dict[str, str]:
+    """The code of each of these terms -> its label."""
+    return {term.code: term.label for term in terms(benchmark)}
+
+
 def term_label(code: str, label: str) -> str:
     """Code and translated label of a term; the label alone if the code repeats it."""
     repeats = not code or code.replace("-", " ") == label.casefold().replace("-", " ")

@@ -36,6 +36,15 @@ def whole_number(text: str, digits: int = 18) -> int | None:
     return None
 
 
+def parts_around(sign: str, text: str) -> tuple[str, str]:
+    """What a text has before and after the first `sign`, without white space around either.
+
+    All of it is before a sign that it does not have.
+    """
+    before, _sign, after = text.partition(sign)
+    return before.strip(), after.strip()
+
+
 # Letters, digits, punctuation and symbols, but for those that are drawn as nothing.
 _VISIBLE = regex.compile(r"[[\p{L}\p{N}\p{P}\p{S}]--[\u115F\u1160\u2800\u3164\uFFA0]]", regex.V1)
 

@@ -209,7 +209,7 @@ def models_and_pairs(
         plan.comparisons,
         checked,
         {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
-        pooled=judged.protocol.pools(data.name for data in datasets),
+        pooled=judged.protocol.pools(datasets),
         role=plan.role,
         minimum=minimum,
     )

@@ -180,13 +180,13 @@ def test_downstream_data_sets_are_imported_as_statements(tmp_path: Path) -> None
 
 
 def test_two_formats_of_one_statement_are_never_pooled() -> None:
-    names = [dataset.name for dataset in protocol.PROTOCOL.datasets]
-    plain = [dataset.name for dataset in protocol.PROTOCOL.datasets if dataset.variant == protocol.PLAIN]
-    assert protocol.PROTOCOL.pools(iter(plain))
-    assert protocol.PROTOCOL.pools(["qa", "ie-prometheus"])
-    assert not protocol.PROTOCOL.pools(["qa", "ie", "qa-prometheus"])
-    assert not protocol.PROTOCOL.pools(names)
-    assert not protocol.PROTOCOL.pools(["qa"])
+    named = {dataset.name: dataset for dataset in protocol.PROTOCOL.datasets}
+    plain = [dataset for dataset in protocol.PROTOCOL.datasets if dataset.variant == protocol.PLAIN]
+    assert protocol.PROTOCOL.pools(plain)
+    assert protocol.PROTOCOL.pools([named["qa"], named["ie-prometheus"]])
+    assert not protocol.PROTOCOL.pools([named["qa"], named["ie"], named["qa-prometheus"]])
+    assert not protocol.PROTOCOL.pools(protocol.PROTOCOL.datasets)
+    assert not protocol.PROTOCOL.pools([named["qa"]])
 
 
 @pytest.mark.parametrize(
