@@ -35,8 +35,11 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     candidates = list(data.get("candidates", ()))
     if candidates:
         columns = (_("Candidate"), _("Answer"), _("Checked by"), _("Result"), _("Reason"))
-        blocks.append(Table(_("Candidates"), columns, tuple(map(_candidate_row, candidates))))
-        blocks += [_rejected_candidate(candidate) for candidate in candidates if candidate["status"] != "kept"]
+        rows = [_candidate_row(candidate) for candidate in candidates]
+        blocks.append(Table(_("Candidates"), columns, tuple(rows)))
+        for candidate in candidates:
+            if candidate["status"] != "kept":
+                blocks.append(_rejected_candidate(candidate))
     if data.get("report"):
         blocks.append(Text(_("Report on the image, given to the judge"), data["report"]))
     return blocks
@@ -70,18 +73,22 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     origins: Counter[str] = Counter()
     questions = rejected = 0
     for data in drafts:
-        draft_candidates = data.get("candidates", ())
-        candidates.update(candidate["status"] for candidate in draft_candidates)
-        checked.update(candidate["answer"]["by"] for candidate in draft_candidates if "answer" in candidate)
+        draft_statuses = set()
+        for candidate in data.get("candidates", ()):
+            draft_statuses.add(candidate["status"])
+            candidates[candidate["status"]] += 1
+            if "answer" in candidate:
+                checked[candidate["answer"]["by"]] += 1
         final = data.get("final")
         if final:
             origins[final["origin"]] += 1
-        if draft_candidates:
+        if draft_statuses:
             questions += 1
-            rejected += final is None and all(candidate["status"] not in ("", "kept") for candidate in draft_candidates)
+            rejected += final is None and draft_statuses.isdisjoint({"", "kept"})
     blocks: list[Block] = []
     if candidates:
-        counts = [(_("All"), candidates.total()), *((_status_label(each), candidates[each]) for each in STATUSES)]
+        counts = [(_("All"), candidates.total())]
+        counts += [(_status_label(status), candidates[status]) for status in STATUSES]
         columns = (_("Result"), _("Candidates"), _("Share"))
         blocks.append(share_table(_("Candidates"), columns, counts, candidates.total()))
         totals = ((_("Questions with a kept trace"), questions - rejected), (_("Questions without"), rejected))

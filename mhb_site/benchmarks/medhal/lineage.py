@@ -25,17 +25,22 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     verdicts = {True: _("factual"), False: _("not factual"), None: _("neither YES nor NO")}
     blocks: list[Block] = []
     if data.get("right"):
-        rows = [
+        category_and_concept = " / ".join(filter(None, (data.get("category"), data.get("concept"))))
+        parts = (
             (_("Question"), data.get("question", "")),
-            (_("Category and concept"), " / ".join(filter(None, (data.get("category"), data.get("concept"))))),
+            (_("Category and concept"), category_and_concept),
             (_("True"), data["right"]),
             (_("Replacement value"), data.get("wrong", "")),
-        ]
-        blocks.append(Table(_("Made from"), (_("Part"), _("Text")), tuple(row for row in rows if row[1])))
+        )
+        rows = [(label, text) for label, text in parts if text]
+        blocks.append(Table(_("Made from"), (_("Part"), _("Text")), tuple(rows)))
     if "true" in data:
-        pair = ((_("factual"), data["true"]), (_("non-factual"), data["false"]))
-        cells = tuple((label, each["statement"], each["explanation"]) for label, each in pair)
-        blocks.append(Table(_("Pair"), (_("Label"), _("Statement"), _("Explanation")), cells))
+        true, false = data["true"], data["false"]
+        pair = (
+            (_("factual"), true["statement"], true["explanation"]),
+            (_("non-factual"), false["statement"], false["explanation"]),
+        )
+        blocks.append(Table(_("Pair"), (_("Label"), _("Statement"), _("Explanation")), pair))
     if "judged" in data:
         names = {FACTUAL: _("factual"), NON_FACTUAL: _("non-factual")}
         judged = tuple((names[label], verdicts[factual]) for label, factual in data["judged"].items())

@@ -39,16 +39,10 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         blocks.append(_sample_table(data["final"]))
     if candidates:
         blocks += [_candidate_table(candidates), _answer_table(candidates), _vote_table(candidates)]
-    if any(entry.get("entailment") for entry in candidates):
-        blocks.append(_entailment_table(candidates))
-    feedback = [entry for attempt in data.get("tries", ()) for entry in attempt["feedback"]]
-    if feedback:
-        columns = (_("Candidate"), _("Wording"), _("Structure"), _("Advice"))
-        rows = tuple((entry["of"], entry["wording"], entry["structure"], entry["advice"]) for entry in feedback)
-        blocks.append(Table(_("Signs that gave candidates away"), columns, rows))
-    broken = [(str(attempt["number"]), attempt["broken"]) for attempt in data.get("tries", ()) if attempt["broken"]]
-    if broken:
-        blocks.append(Table(_("Unusable replies"), (_("Try"), _("Problem")), tuple(broken)))
+    entailment = _entailment_table(candidates)
+    if entailment.rows:
+        blocks.append(entailment)
+    blocks += _try_tables(data.get("tries", ()))
     similarities = data.get("final", {}).get("near", {})
     if similarities:
         cosines = tuple((number, f"{value:.3f}") for number, value in similarities.items())
@@ -84,9 +78,27 @@ def _sample_table(final: Mapping[str, Any]) -> Table:
     return Table(_("Sample"), (_("Item"), _("Details")), tuple(rows))
 
 
+def _try_tables(tries: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """The feedback and the unusable replies of the tries, where there are any."""
+    feedback, broken = [], []
+    for attempt in tries:
+        for entry in attempt["feedback"]:
+            feedback.append((entry["of"], entry["wording"], entry["structure"], entry["advice"]))
+        if attempt["broken"]:
+            broken.append((str(attempt["number"]), attempt["broken"]))
+    tables = []
+    if feedback:
+        columns = (_("Candidate"), _("Wording"), _("Structure"), _("Advice"))
+        tables.append(Table(_("Signs that gave candidates away"), columns, tuple(feedback)))
+    if broken:
+        tables.append(Table(_("Unusable replies"), (_("Try"), _("Problem")), tuple(broken)))
+    return tables
+
+
 def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     columns = (_("Candidate"), _("Method"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
-    return Table(_("Candidates"), columns, tuple(map(_candidate_row, candidates)))
+    rows = [_candidate_row(candidate) for candidate in candidates]
+    return Table(_("Candidates"), columns, tuple(rows))
 
 
 def _candidate_row(candidate: Mapping[str, Any]) -> tuple[str, ...]:
@@ -112,7 +124,8 @@ def _answer_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     """The answers, including those replaced because of their length."""
     rows: list[tuple[str, str, str]] = []
     for candidate in candidates:
-        rows += [(candidate["number"], text, _("replaced because of its length")) for text in candidate["replaced"]]
+        for text in candidate["replaced"]:
+            rows.append((candidate["number"], text, _("replaced because of its length")))
         rows.append((candidate["number"], candidate["answer"], candidate["justification"]))
     return Table(_("Candidate answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
 
@@ -167,11 +180,13 @@ def _is_fooling(cluster: Mapping[str, Any]) -> bool:
 
 
 def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
-    numbered = [(str(number), cluster) for number, cluster in enumerate(data["clusters"], 1)]
-    rows = []
-    for name, cluster in numbered:
+    rows: list[tuple[str, ...]] = []
+    plotted: list[tuple[str, Mapping[str, Any]]] = []
+    for number, cluster in enumerate(data["clusters"], 1):
+        name = str(number)
         numbers = [""] * (1 + len(_measure_labels()))
         if cluster["members"]:
+            plotted.append((name, cluster))
             numbers = [f"{100 * cluster['share']:.1f} %"]
             for measure in _measure_labels():
                 value = ""
@@ -183,7 +198,6 @@ def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
             has_truth = _("yes")
         rows.append((name, has_truth, ", ".join(cluster["members"]), *numbers))
     columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
-    plotted = [(name, cluster) for name, cluster in numbered if cluster["members"]]
     return [Table(_("Clusters"), columns, tuple(rows)), _cluster_plot(plotted)]
 
 
@@ -224,6 +238,7 @@ class _BatchCounts:
 
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)  # category, difficulty
     tries: Counter[str] = field(default_factory=Counter)
+    fallbacks: int = 0  # samples of which no try qualified
     votes: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # role, shown first, result
     candidates: Counter[str] = field(default_factory=Counter)
     clusters: list[Mapping[str, Any]] = field(default_factory=list)  # those with candidates
@@ -235,7 +250,10 @@ class _BatchCounts:
         if final:
             self.kinds[final["category"], final["difficulty"]] += 1
             if not final.get("published") and "clusters" not in data:
-                self.tries["fallback" if final["fallback"] else str(final["tries"])] += 1
+                if final["fallback"]:
+                    self.fallbacks += 1
+                else:
+                    self.tries[str(final["tries"])] += 1
         for candidate in _all_candidates(data):
             self.candidates["all"] += 1
             self.candidates[candidate["by"]] += 1
@@ -246,11 +264,14 @@ class _BatchCounts:
                 self.votes[vote["role"], vote["first"], result_of(vote)] += 1
         if "clusters" in data:
             self.clustered += 1
-            clusters, fields = data["clusters"]["clusters"], ("members", "share", *_measure_labels())
-            self.isolated += any(cluster["truth"] and not cluster["members"] for cluster in clusters)
-            for cluster in clusters:
+            fields = ("members", "share", *_measure_labels())
+            truth_is_isolated = False
+            for cluster in data["clusters"]["clusters"]:
                 if cluster["members"]:
                     self.clusters.append({name: cluster[name] for name in fields if name in cluster})
+                elif cluster["truth"]:
+                    truth_is_isolated = True
+            self.isolated += truth_is_isolated
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
@@ -260,16 +281,18 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         counts.add(data)
     blocks: list[Block] = []
     if counts.kinds:
-        by_level = Counter(level for _category, level in counts.kinds.elements())
+        by_level: Counter[str] = Counter()
+        for (_category, level), n in counts.kinds.items():
+            by_level[level] += n
         levels = [(_difficulty_label(level), by_level[level]) for level in DIFFICULTIES]
         columns = (_("Difficulty"), _("Samples"), _("Share"))
         blocks.append(share_table(_("Difficulty"), columns, levels, counts.kinds.total()))
         blocks.append(_category_table(counts.kinds))
-    if counts.tries:
-        tries = [(number, counts.tries[number]) for number in sorted(counts.tries.keys() - {"fallback"})]
-        tries.append((_("none (fallback used)"), counts.tries["fallback"]))
+    samples = counts.tries.total() + counts.fallbacks
+    if samples:
+        tries = [*sorted(counts.tries.items()), (_("none (fallback used)"), counts.fallbacks)]
         columns = (_("Try"), _("Samples"), _("Share"))
-        blocks.append(share_table(_("Qualifying try"), columns, tries, counts.tries.total()))
+        blocks.append(share_table(_("Qualifying try"), columns, tries, samples))
     if counts.votes:
         blocks.append(_voter_table(counts.votes))
     if counts.candidates:
@@ -283,15 +306,14 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
 def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
     codes = [term.code for term in TERMS]
     codes += sorted({code for code, _level in kinds} - set(codes))
-
-    def row(code: str) -> tuple[str, ...]:
+    rows = []
+    for code in codes:
         levels = [kinds[code, level] for level in DIFFICULTIES]
         total = sum(levels)
         shares = format_percent(total, kinds.total()), format_percent(levels[-1], total)
-        return f"{code} {_category_label(code)}".strip(), *map(str, levels), str(total), *shares
-
+        rows.append((f"{code} {_category_label(code)}".strip(), *map(str, levels), str(total), *shares))
     columns = (_("Category"), *map(_difficulty_label, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
-    return Table(_("Categories"), columns, tuple(map(row, codes)))
+    return Table(_("Categories"), columns, tuple(rows))
 
 
 def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
@@ -303,17 +325,19 @@ def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
         _("Fooled (hallucinated answer first)"),
         _("Broken"),
     )
-
-    def row(role: str) -> tuple[str, ...]:
-        firsts = ("truth", "hallucinated")
-        fooled = [votes[role, first, "fooled"] for first in firsts]
-        readable = [votes[role, first, "fooled"] + votes[role, first, "not"] for first in firsts]
-        broken = sum(votes[role, first, "broken"] for first in firsts)
-        of_all = format_percent(sum(fooled), sum(readable))
-        by_first = map(format_percent, fooled, readable)
-        return _voter_label(role), str(sum(readable) + broken), of_all, *by_first, str(broken)
-
-    return Table(_("Voters"), columns, tuple(map(row, sorted({role for role, _first, _result in votes}))))
+    rows = []
+    for role in sorted({role for role, _first, _result in votes}):
+        fooled, readable, broken, by_first = 0, 0, 0, []
+        for first in ("truth", "hallucinated"):
+            fooled_here = votes[role, first, "fooled"]
+            readable_here = fooled_here + votes[role, first, "not"]
+            by_first.append(format_percent(fooled_here, readable_here))
+            fooled += fooled_here
+            readable += readable_here
+            broken += votes[role, first, "broken"]
+        of_all = format_percent(fooled, readable)
+        rows.append((_voter_label(role), str(readable + broken), of_all, *by_first, str(broken)))
+    return Table(_("Voters"), columns, tuple(rows))
 
 
 def _candidate_summary(counts: Counter[str]) -> Table:
@@ -337,7 +361,8 @@ def _cluster_summary(clusters: Sequence[Mapping[str, Any]]) -> Table:
         for name in _measure_labels():
             measured = [cluster[name] for cluster in group if name in cluster]
             means.append(f"{fmean(measured):.3f}" if measured else "–")
-        rows.append((label, str(len(group)), str(sum(len(cluster["members"]) for cluster in group)), *means))
+        candidates = sum(len(cluster["members"]) for cluster in group)
+        rows.append((label, str(len(group)), str(candidates), *means))
     columns = (_("Clusters"), _("Number"), _("Candidates"), *_measure_labels().values())
     title = _(
         "Clusters by whether at least half of their candidates fool the voters: mean similarity and "
@@ -363,7 +388,7 @@ def _difficulty_label(level: str) -> str:
 
 def _category_label(code: str) -> str:
     """The category's label in the reader's language; '' for terms of an admin and removed ones."""
-    label = next((term.label for term in TERMS if term.code == code), "")
-    if label:
-        return _(label)
+    for term in TERMS:
+        if term.code == code and term.label:
+            return _(term.label)
     return ""

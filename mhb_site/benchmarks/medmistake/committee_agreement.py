@@ -28,25 +28,30 @@ class CommitteeAgreement:
         That is so without pairs, and where both judges give all the same score.
         """
         total = self.pairs.total()
-        first, second = (Counter[int](), Counter[int]())
+        first, second = Counter[int](), Counter[int]()
+        observed = 0
         for (one, other), n in self.pairs.items():
             first[one] += n
             second[other] += n
-        observed = sum((one - other) ** 2 * n for (one, other), n in self.pairs.items())
-        expected = sum((one - other) ** 2 * n * m for one, n in first.items() for other, m in second.items())
+            observed += (one - other) ** 2 * n
+        expected = 0
+        for one, n in first.items():
+            for other, m in second.items():
+                expected += (one - other) ** 2 * n * m
         if expected:
             return 1 - observed * total / expected
         return None
 
     def cells(self) -> tuple[str, ...]:
         """Scored by both, equal, weighted kappa, mean difference, not scored."""
-        total = self.pairs.total()
-        difference = sum(abs(one - other) * n for (one, other), n in self.pairs.items())
-        kappa = self.weighted_kappa
-        return (
-            str(total),
-            str(sum(n for (one, other), n in self.pairs.items() if one == other)),
-            "–" if kappa is None else f"{kappa:.2f}",
-            f"{difference / total:.2f}" if total else "–",
-            str(self.not_scored),
-        )
+        total, equal, difference = self.pairs.total(), 0, 0
+        for (one, other), n in self.pairs.items():
+            difference += abs(one - other) * n
+            if one == other:
+                equal += n
+        kappa, mean_difference = "–", "–"
+        if self.weighted_kappa is not None:
+            kappa = f"{self.weighted_kappa:.2f}"
+        if total:
+            mean_difference = f"{difference / total:.2f}"
+        return str(total), str(equal), kappa, mean_difference, str(self.not_scored)

@@ -46,8 +46,8 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if attempts := data.get("attempts"):
         tried = []
         for attempt in attempts:
-            gives_away = ", ".join(str(hint["text"]) for hint in attempt["gives_away"])
-            tried.append((attempt["scenario"], gives_away or "–", _repeaters(attempt)))
+            hints = [str(hint["text"]) for hint in attempt["gives_away"]]
+            tried.append((attempt["scenario"], _listed(hints), _listed(_repeaters(attempt))))
         blocks.append(Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), tuple(tried)))
     return blocks
 
@@ -63,9 +63,13 @@ def _note_cell(score_entry: Mapping[str, Any]) -> str:
     return f"{score_entry['judge']}: {score}{turns} {score_entry['note']}".strip()
 
 
-def _repeaters(attempt: Mapping[str, Any]) -> str:
+def _repeaters(attempt: Mapping[str, Any]) -> list[str]:
     """The models that repeated the mistake."""
-    return ", ".join(str(each["model"]) for each in attempt["results"] if each["same_mistake_happened"]) or "–"
+    return [str(result["model"]) for result in attempt["results"] if result["same_mistake_happened"]]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts) or "–"
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
@@ -90,44 +94,48 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             _count_repeated(data, tested, repeated)
             for member in mistake.get("members", ()):
                 merged[member["doctor"]] += 1
-        conversation_hash = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
+        texts = [turn["text"] for turn in data.get("conversation", ())]
+        conversation_hash = hash((data.get("doctor"), *texts))
         if conversation_hash not in seen_conversations:
             seen_conversations.add(conversation_hash)
             _count_agreement(data.get("scores", {}), scores)
     if not categories and not scores:
         return []
+    doctors = [(name, str(merged[name]), str(by_doctor[name])) for name in sorted(merged | by_doctor)]
     blocks: list[Block] = [
-        Table(
-            _("Mistakes by doctor"),
-            (_("Doctor"), _("Mistakes found"), _("Different mistakes")),
-            tuple((name, str(merged[name]), str(by_doctor[name])) for name in sorted(merged | by_doctor)),
-        ),
+        Table(_("Mistakes by doctor"), (_("Doctor"), _("Mistakes found"), _("Different mistakes")), tuple(doctors)),
         Table(_("Mistakes by category"), (_("Category"), _("Different mistakes")), _count_rows(categories)),
         Table(_("Mistakes by risk (model)"), (_("Risk"), _("Different mistakes")), _count_rows(risks)),
     ]
     if tested:
-        counts = [(name, n, repeated[name]) for name, n in tested.most_common()]
-        counts += [(_("all"), tested.total(), repeated.total())] if len(counts) > 1 else []
-        rows = tuple((name, str(n), str(again), f"{100 * again / n:.1f} %") for name, n, again in counts)
-        columns = (_("Category"), _("Different mistakes"), _("Repeated by a target"), _("Share"))
-        blocks.append(Table(_("Mistakes repeated by a target, by category (Figure 3)"), columns, rows))
+        blocks.append(_repeated_table(tested, repeated))
     if scores:
-        pooled = sum(scores.values(), CommitteeAgreement())
-        blocks.append(
-            Table(
-                _("Agreement of the two judges"),
-                (
-                    _("Dimension"),
-                    _("Scored by both"),
-                    _("Equal"),
-                    _("Weighted kappa"),
-                    _("Mean difference"),
-                    _("Not scored"),
-                ),
-                tuple((name, *agreement.cells()) for name, agreement in [*scores.items(), (_("all"), pooled)]),
-            )
-        )
+        blocks.append(_agreement_table(scores))
     return blocks
+
+
+def _repeated_table(tested: Counter[str], repeated: Counter[str]) -> Table:
+    counts = [(name, n, repeated[name]) for name, n in tested.most_common()]
+    if len(counts) > 1:
+        counts.append((_("all"), tested.total(), repeated.total()))
+    rows = [(name, str(n), str(again), f"{100 * again / n:.1f} %") for name, n, again in counts]
+    columns = (_("Category"), _("Different mistakes"), _("Repeated by a target"), _("Share"))
+    return Table(_("Mistakes repeated by a target, by category (Figure 3)"), columns, tuple(rows))
+
+
+def _agreement_table(scores: Mapping[str, CommitteeAgreement]) -> Table:
+    columns = (
+        _("Dimension"),
+        _("Scored by both"),
+        _("Equal"),
+        _("Weighted kappa"),
+        _("Mean difference"),
+        _("Not scored"),
+    )
+    rows = [(name, *agreement.cells()) for name, agreement in scores.items()]
+    pooled = sum(scores.values(), CommitteeAgreement())
+    rows.append((_("all"), *pooled.cells()))
+    return Table(_("Agreement of the two judges"), columns, tuple(rows))
 
 
 def shares(drafts: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, tuple[int, int]]]:
@@ -149,13 +157,15 @@ def _count_repeated(data: Mapping[str, Any], tested: Counter[str], repeated: Cou
 
 
 def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, CommitteeAgreement]) -> None:
-    one, other = (scores.get(judge, {}) for judge in conversation.JUDGES)
-    if not (one or other):
-        return
+    one, other = [scores.get(judge, {}) for judge in conversation.JUDGES]
     for key in dict.fromkeys((*one, *other)):
-        pair = [entry.get(key) for entry in (one, other)]
-        values = [entry["score"] for entry in pair if entry is not None and entry["score"] is not None]
-        counts[key].add(values, not_scored=sum(entry is None for entry in pair))
+        values, not_scored = [], 0
+        for entry in (one.get(key), other.get(key)):
+            if entry is None:
+                not_scored += 1
+            elif entry["score"] is not None:
+                values.append(entry["score"])
+        counts[key].add(values, not_scored=not_scored)
 
 
 def _count_rows(counts: Counter[str]) -> tuple[tuple[str, ...], ...]:
