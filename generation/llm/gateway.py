@@ -455,7 +455,7 @@ class Gateway:
         try:
             answer = body_of(text)
             if vector_count:
-                return read_embeddings(answer, vector_count, status), status
+                return read_embeddings(answer, vector_count, status, client.key), status
             return read_completion(answer, status, client.key, settings), status
         except (StreamsOnly, OtherService, BrokenReply) as error:
             error.detail = clean(error.detail, client.key)

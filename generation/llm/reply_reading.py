@@ -21,6 +21,8 @@ from review.rules.text import has_visible_text
 # Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
 MIN_SECRET = 12
 MAX_TOKENS = 10**8  # in or out per call; a higher count is nonsense
+MAX_NAME = 200  # characters of a model or fingerprint
+MAX_REASON = 40  # of the word for how a reply ended
 MAX_DIGITS = 12  # of a count that is sent as text
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 STATUS_DIGITS = 3
@@ -205,8 +207,8 @@ def _blocked_prompt(body: Any) -> str:
     return text
 
 
-def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
-    """Read an embeddings response: its vectors, or BrokenReply.
+def read_embeddings(body: Any, count: int, status: int, api_key: str) -> Reply | LLMError:
+    """Read an embeddings response: its vectors, or BrokenReply. The key is removed from its names.
 
     Raises ValueError for other bodies.
     """
@@ -222,6 +224,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
         fingerprint=_text(body.get("system_fingerprint")),
         usage=replace(_usage(body), tokens_out=0),
     )
+    reply = _without_key(reply, api_key)
     places = [entry.get("index", place) for place, entry in enumerate(entries)]
     try:
         if set(places) != set(range(count)) or len(places) != count:
@@ -238,10 +241,17 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
 
 
 def _without_key(reply: Reply, api_key: str) -> Reply:
-    if len(api_key) < MIN_SECRET:
-        return reply
-    names = ("text", "reasoning", "finish_reason", "model", "fingerprint")
-    return replace(reply, **{name: getattr(reply, name).replace(api_key, "***") for name in names})
+    """The reply without the key; what stands beside the text is cut only then, to its columns."""
+    secret = NO_KEY
+    if len(api_key) >= MIN_SECRET:
+        secret = api_key
+        reply = replace(reply, text=reply.text.replace(secret, "***"), reasoning=reply.reasoning.replace(secret, "***"))
+    return replace(
+        reply,
+        model=clean(reply.model, secret)[:MAX_NAME],
+        fingerprint=clean(reply.fingerprint, secret)[:MAX_NAME],
+        finish_reason=clean(reply.finish_reason, secret)[:MAX_REASON],
+    )
 
 
 def _parse_reply(body: Any) -> Reply:
@@ -318,7 +328,7 @@ def _reason(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         value = json.dumps(value)
-    return _text(value)[:40]
+    return _text(value)
 
 
 def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
@@ -416,7 +426,7 @@ def _counts(usage: Any) -> dict[str, int]:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return storable(value)[:200]
+        return storable(value)
     return ""
 
 

@@ -74,7 +74,7 @@ def send(row: Delivery) -> bool:
             _post(row, row.webhook)
         elif row.person is not None:
             _mail(row, row.person)
-    except smtplib.SMTPRecipientsRefused as error:
+    except (smtplib.SMTPRecipientsRefused, ValueError) as error:  # a name of a host that is none
         _failed(row, type(error).__name__, others=False)
     except (OSError, smtplib.SMTPException) as error:
         _failed(row, type(error).__name__)

@@ -82,8 +82,8 @@ class Invitation:
 def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
     """E-mail the links if the site sends e-mail; other links are returned, to be shown once.
 
-    Call it after the accounts have been committed. After the first e-mail that fails no other is
-    tried.
+    Call it after the accounts have been committed. After the first e-mail that fails for another
+    reason than its address no other is tried.
     """
     invitations = []
     connection = None
@@ -94,6 +94,8 @@ def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
         if connection is not None and user.email:
             try:
                 emailed = bool(_send(user, link, connection))
+            except (smtplib.SMTPRecipientsRefused, ValueError) as error:  # of this address alone
+                log.warning("an invitation could not be e-mailed: %s", type(error).__name__)
             except (OSError, smtplib.SMTPException) as error:
                 log.warning("an invitation could not be e-mailed: %s", type(error).__name__)
                 connection = None

@@ -79,7 +79,7 @@ _HIDDEN = regex.compile(r"[[\p{Cc}\p{Cf}]--[\s\u200C\u200D]]", regex.V1)
 
 
 def plain_name(text: str) -> str:
-    """A name from outside as its reader should see it: on one line, in the direction of its letters.
+    """A name from outside as its reader should see it: one line, in the direction of its letters.
 
     Without control characters and those that change direction or are drawn as nothing.
     """

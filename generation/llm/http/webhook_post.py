@@ -22,7 +22,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], secret: str, access:
 
 
 async def _post(url: str, body: bytes, headers: Mapping[str, str], secret: str, access: Access) -> int:
-    from generation.llm.http.transport import LIMIT, Transport  # takes a second to import
+    from generation.llm.http.transport import LIMIT, Transport, decode_text  # takes a second to import
 
     failure: LLMError
     try:
@@ -30,7 +30,7 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], secret: str, 
             sent = await client.post(url, content=body, headers=dict(headers), extensions={LIMIT: MAX_REPLY})
         if sent.is_success:
             return sent.status_code
-        failure = file_error(sent, sent.text, secret)
+        failure = file_error(sent, decode_text(sent.content, sent.charset_encoding, MAX_REPLY), secret)
     except client_failures() as error:
         failure = named_error(error, secret, TIMEOUT)
     raise failure

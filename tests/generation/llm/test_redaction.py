@@ -9,6 +9,9 @@ import pytest
 from generation.llm.errors import MAX_DETAIL
 from generation.llm.http.failures import NO_KEY, clean
 from generation.llm.http.redaction import WITHHELD
+from generation.llm.reply_reading import MAX_NAME, MAX_REASON, read_completion, read_embeddings
+from generation.llm.types import Reply
+from tests.generation.llm.helpers import completion
 
 KEY = "sk-Ab3/dE9+fGh2_Jk7LmN0pQr"
 FORMS = {
@@ -59,3 +62,21 @@ def test_other_texts_are_shown() -> None:
     masked = "Incorrect API key provided: sk-Ab3*********0pQr."
     assert clean(masked, KEY) == masked
     assert clean("no key was sent", NO_KEY) == "no key was sent"
+
+
+@pytest.mark.parametrize("form", [KEY, *FORMS.values()])
+@pytest.mark.parametrize("letters", [0, MAX_REASON - 16, MAX_NAME - 16])
+def test_what_stands_beside_a_reply_shows_no_key_even_where_it_is_cut(form: str, letters: int) -> None:
+    said = "x" * letters + form
+    embeddings = {"data": [{"index": 0, "embedding": [1.0]}]}
+    named = {"model": said, "system_fingerprint": said}
+    replies = (
+        read_completion({**completion("Yes.", finish_reason=said), **named}, 200, KEY),
+        read_embeddings({**embeddings, **named}, 1, 200, KEY),
+    )
+    for reply in replies:
+        assert isinstance(reply, Reply)
+        for name in (reply.model, reply.fingerprint, reply.finish_reason):
+            assert KEY[:8].lower() not in name.lower()
+            assert form[:8].lower() not in name.lower()
+            assert len(name) <= MAX_NAME

@@ -56,7 +56,13 @@ def statuses() -> list[int]:
 
 
 @pytest.fixture
-def received(monkeypatch: pytest.MonkeyPatch, statuses: list[int]) -> Iterator[Received]:
+def charsets() -> list[str]:
+    """The charsets that the program names, the last first; none when none is left."""
+    return []
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch, statuses: list[int], charsets: list[str]) -> Iterator[Received]:
     """The requests that a webhook named `hook`, which asks for everything, has received."""
     monkeypatch.setenv("MHB_KEY_HOOK", SECRET)
     requests: Received = []
@@ -64,7 +70,11 @@ def received(monkeypatch: pytest.MonkeyPatch, statuses: list[int]) -> Iterator[R
     async def answer(request: web.Request) -> web.Response:
         requests.append((request.headers, await request.read()))
         status = statuses.pop(0) if statuses else 200
-        return web.Response(status=status, headers={"Location": "/elsewhere"}, text="x")
+        headers = {
+            "Location": "/elsewhere",
+            "Content-Type": f"text/plain; charset={charsets.pop() if charsets else ''}",
+        }
+        return web.Response(status=status, headers=headers, body=b"x")
 
     with run_in_background(app_of(answer)) as url:
         everything = [value for value, _label in services.OCCASIONS]
@@ -134,6 +144,27 @@ def test_one_dead_program_holds_up_nothing_else(received: Received, statuses: li
     sending.send_due()
     assert len(received) == 1
     assert len(mail.outbox) == 3
+
+
+def test_an_answer_that_no_codec_reads_is_an_error_like_another(
+    received: Received, statuses: list[int], charsets: list[str]
+):
+    hook = Webhook.objects.get()
+    for charset in ("hex", "bz2", "zlib", "idna", "undefined", "unknown"):
+        statuses.append(500)
+        charsets.append(charset)
+        row = services.test_webhook(hook)
+        assert (row.status, "x" in row.error) == ("given-up", True)
+
+
+def test_an_address_to_which_nothing_can_be_sent_holds_up_no_other(emails: None, ana: User, adela: User):
+    User.objects.filter(pk=ana.pk).update(email=f"ana@{'é' * 60}.example")  # valid, but not in ASCII
+    notifications.tell(Occasion.FROZEN, [ana, adela], release="spring v1")
+    assert sending.send_due() == 2
+    assert [sent.to for sent in mail.outbox] == [["adela@example.org"]]
+    [row] = Delivery.objects.filter(status="waiting")
+    assert row.next_at > timezone.now()
+    assert row.error == "UnicodeError"
 
 
 def test_a_webhook_gets_what_it_asks_for_and_nothing_while_switched_off(received: Received):

@@ -68,6 +68,16 @@ def test_a_dry_run_e_mails_nobody(emails: None, people: Path) -> None:
     assert not mail.outbox
 
 
+def test_an_address_to_which_nothing_can_be_sent_shows_its_link_and_stops_no_other(
+    emails: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"name,email\nNia Noor,nia@{'é' * 60}.example\nSam Okoro,sam@example.org\n", encoding="utf-8")
+    nia, sam = run("import_people", path)["people"]
+    assert (LINK in nia["link"], sam["emailed"]) == (True, True)
+    assert [sent.to for sent in mail.outbox] == [["sam@example.org"]]
+
+
 def test_when_the_mail_server_fails_the_links_are_shown(emails: None, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
 
