@@ -24,7 +24,7 @@ _MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(
 # Before NFKC, which makes two of ″. A quotation has its mark in front, too.
 _PRIME_BEHIND = regex.compile(r"(?<=(?<!['’‘\d.,])\d+)['’](?!\p{L})")
 _INCHES_BEHIND = regex.compile(r"(?<=(?<![\"“\d.,])\d+)\"(?!\p{L})")
-_DASH_BETWEEN = regex.compile(r"(?<=\d)[—―](?=\d)")
+_DASH_BETWEEN = regex.compile(r"(?<=\d\s?)[—―](?=\s?\d)")
 # Of a prefix's letter the size tells: 5 MU are a thousand million 5 mU.
 _MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Gy|Sv|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
 _MOLAR = regex.compile(r"(?<=\d\s?[mnpµμ]?)M(?![\p{L}\p{N}])")  # 5 mM are no 5 mm
@@ -50,12 +50,18 @@ _SIGNS = str.maketrans(
         "’": "'",
     }
 )
+# A unit that both ends of a range may carry: 5%-10%, 2 days to 4 weeks.
+_UNIT = (
+    r"(?:[%‰°]|[cf]|[kcmμnpd]?(?:g|l|m|mol|eq|i?u)(?:/\p{L}{1,4}){0,2}|mmhg|s|min|h"
+    r"|(?:hour|day|week|month|year)s?|[岁天周月年])"
+)
+_TO = r"(?:-|~|\bto\b|至)"
 _RESPELLED = (
     (regex.compile(r"\p{Cf}+"), ""),  # soft hyphens, marks of direction
     (regex.compile(r"-{1,2}>"), " → "),
     (regex.compile(r"-{2,}"), " "),
-    (regex.compile(r">=|=>"), "≥"),
-    (regex.compile(r"<=|=<"), "≤"),
+    (regex.compile(r">=|=>|>\s*+(?:/|or)\s*+="), "≥"),
+    (regex.compile(r"<=|=<|<\s*+(?:/|or)\s*+="), "≤"),
     (regex.compile(r"!="), "≠"),
     (regex.compile(r"\+\s*/\s*-"), "±"),
     (regex.compile(r"\*\*(?=-?\d)"), "^"),
@@ -64,6 +70,7 @@ _RESPELLED = (
     (regex.compile(r"(?<=\d)\s++:\s++(?=\d)"), ":"),
     (regex.compile(r"([+-])ve\b"), r"\1 "),
     (regex.compile(r"&"), " and "),
+    (regex.compile(r"(?<=\d)\s*+deg\b"), "°"),
     (regex.compile(r"°\s*+(?=[cf]\b)"), " "),  # 38 °C is 38 C, but 30° is not 30
     (regex.compile(r"(?<=\p{L})\^(?=\d)"), ""),  # mm^3
     (regex.compile(r"\b(\d{4})/(\d{1,2})/(?=\d{1,2}\b)"), r"\1-\2-"),
@@ -71,7 +78,11 @@ _RESPELLED = (
     (regex.compile(r"\b([a-z])(\d{1,2})\s*+(?:-|\bto\b)\s*+\1?(?=\d)"), r"\1\2 … \1"),
     (regex.compile(r"\b([a-z]\d{1,2})\s*+(?:-|\bto\b)\s*+(?=[a-z]\d)"), r"\1 … "),
     # A range, which is no sign: 5-10, 5 – 10, 5 to 10.
-    (regex.compile(r"(?<=\d)\s*+(?:-|~|\bto\b|至)\s*+(?=[+-]?\.?\d)"), " … "),
+    (regex.compile(rf"(?<=\d)\s*+{_TO}\s*+(?=[+-]?\.?\d)"), " … "),
+    # 5%-10% is 5-10%; the ends may have units of their own.
+    (regex.compile(rf"(?<=\d)\s*+({_UNIT})\s*+{_TO}\s*+([+-]?\.?\d[\d.,]*+)(?=\s*+\1(?![\p{{L}}/]))"), r" … \2"),
+    (regex.compile(rf"(?<=\d\s?{_UNIT})\s*+{_TO}\s*+(?=[+-]?\.?\d)"), " … "),
+    (regex.compile(r"\b([ivx]+[a-c]?)\s*+(?:-|\bto\b)\s*+(?=[ivx]+[a-c]?\b)"), r"\1 … "),  # stage I-III
     (regex.compile(r"(?<=\d)e(?=[+-]?\d)"), " x 10^"),
     (regex.compile(r"(?<=\^)\+"), ""),
     (regex.compile(r"(?<=\d)\s*+x\s*+(?=\d)"), " x "),
@@ -94,7 +105,7 @@ _GREEK = {
 _GREEK_LETTER = regex.compile(
     r"(?:(?<=[\p{L}\p{N}])-)?+(?<!\p{Greek})(?!μ[a-z])(\p{Greek})(?!\p{Greek}|\p{M})(?:-(?=[\p{L}\p{N}]))?+"
 )
-_GREEK_NAME = regex.compile(r"\b(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?=\d)")
+_GREEK_NAME = regex.compile(r"\b(alpha|beta|gamma|delta|epsilon|kappa|lambda|chi|omega)(?=\d)")
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
 _WORD = regex.compile(
     rf"""
@@ -114,7 +125,7 @@ _DECIMAL_COMMA = regex.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})")
 # May be a number in groups, as in 1.500 for 1,500.
 _POINT_OR_GROUP = regex.compile(r"[1-9]\d{0,2}\.\d{3}")
 _OTHER_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
-_UNIT_SPELLINGS = {"mcg": "μg", "ug": "μg", "ul": "μl", "umol": "μmol", "um": "μm"}
+_UNIT_SPELLINGS = {"mcg": "μg", "ug": "μg", "ul": "μl", "umol": "μmol", "um": "μm", "microg": "μg"}
 
 
 def words(text: str) -> list[str]:
