@@ -61,6 +61,13 @@ FINDINGS: dict[str, Promise] = {
     "inadequate": pgettext_lazy("rubric", "Inadequate"),
     "removed": pgettext_lazy("rubric", "Removed"),
 }
+WORDINGS: dict[str, Promise] = {  # how two reviewers leave a rubric, compared with each other
+    "generated": pgettext_lazy("wording", "as generated"),
+    "corrected": pgettext_lazy("wording", "corrected"),
+    "corrected-2": pgettext_lazy("wording", "corrected in other words"),
+    "added": pgettext_lazy("wording", "added"),
+    "absent": pgettext_lazy("wording", "absent"),
+}
 CITATION_KINDS: dict[str, Promise] = {
     "guideline": _("Guideline"),
     "doi": _("DOI"),

@@ -24,7 +24,7 @@ from django.utils.translation import get_language, gettext, override
 from review.access.visibility import counted_reviews
 from review.calibration import queries
 from review.common.figures import figure
-from review.labels import translate
+from review.labels import FINDINGS, VERDICTS, WORDINGS, translate
 from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
@@ -78,18 +78,22 @@ class AgreementCriterion:
     """Something on which two physicians may agree.
 
     `question`: its name in `ratings.csv`. `read` extracts the pairs of values from two physicians'
-    answers to a case.
+    answers to a case. `words`: what a value is called on the form.
     """
 
     key: str
     label: str
     question: str
     read: PairReader
+    words: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementLine:
-    """The agreement on one criterion of a benchmark, between one pair of raters."""
+    """The agreement on one criterion of a benchmark, between one pair of raters.
+
+    `answers`: the categories of the agreement, as the form words them.
+    """
 
     benchmark: str
     pair: RaterPair
@@ -97,6 +101,7 @@ class AgreementLine:
     label: str
     ordinal: bool
     agreement: Agreement
+    answers: Hidden[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,8 @@ def _cached_agreement(_state: tuple[Any, ...], _language: str, benchmark: str, t
     benchmarks, tasks = set(), set()
     for name, case_task, case, role, case_answers in rows.iterator():
         benchmarks.add(name)
-        tasks.add(case_task or "")
+        if benchmark in ("", name):
+            tasks.add(case_task or "")
         if role in roles and benchmark in ("", name) and task in ("", case_task):
             answers[name, roles[Role(role)]][case][role] = case_answers
     forms = _forms(benchmarks)
@@ -179,7 +185,8 @@ def _agreement_line(
         given.update(*pairs)
     scale = merged(scales, given)
     figures = agreement(pairs_by_case.values(), scale.answers, ordinal=scale.ordinal)
-    return AgreementLine(benchmark, pair, criterion.key, criterion.label, scale.ordinal, figures)
+    worded = tuple(criterion.words.get(answer, answer) for answer in figures.categories)
+    return AgreementLine(benchmark, pair, criterion.key, criterion.label, scale.ordinal, figures, worded)
 
 
 def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
@@ -190,7 +197,8 @@ def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
 
 
 def _criteria(form: Form | None, both: Collection[tuple[Answers, Answers]]) -> list[AgreementCriterion]:
-    verdict = AgreementCriterion("verdict", gettext("Verdict"), "verdict", _read_verdict)
+    verdicts = {value: str(label) for value, label in VERDICTS.items()}
+    verdict = AgreementCriterion("verdict", gettext("Verdict"), "verdict", _read_verdict, verdicts)
     if form is None:
         return [verdict]
     criteria = [verdict]
@@ -202,15 +210,22 @@ def _criteria(form: Form | None, both: Collection[tuple[Answers, Answers]]) -> l
         asked.update(key.partition(":")[0] for key in answers["questions"])
     names = {key: translate(label) for key, label in labels.items()}
     names |= {key: key for key in sorted(asked - labels.keys() - text_keys)}  # of older forms
+    choices: dict[str, dict[str, str]] = defaultdict(dict)
+    for question in form.questions:
+        for choice in question.choices:
+            choices[question.key.partition(":")[0]][choice.value] = translate(choice.label)
     for key, label in names.items():
-        criteria.append(AgreementCriterion(f"question.{key}", label, key, _question_reader(key)))
-    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), "rubric", _read_findings))
-    kept = gettext("Wording of the rubrics kept")
-    criteria.append(AgreementCriterion("wording", kept, "wording", _read_wordings))
+        criteria.append(AgreementCriterion(f"question.{key}", label, key, _question_reader(key), choices[key]))
+    findings = {value: str(label) for value, label in FINDINGS.items()}
+    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), "rubric", _read_findings, findings))
+    kept, wordings = gettext("Wording of the rubrics kept"), {value: str(label) for value, label in WORDINGS.items()}
+    criteria.append(AgreementCriterion("wording", kept, "wording", _read_wordings, wordings))
     if form.severities:
-        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), "severity", _read_severities))
+        harm, levels = gettext("Rubric severity"), {level.value: translate(level.label) for level in form.severities}
+        criteria.append(AgreementCriterion("severity", harm, "severity", _read_severities, levels))
     if form.reasons:
-        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), "reason", _read_reasons))
+        ground, reasons = gettext("Reason for rejection"), {each.code: translate(each.label) for each in form.reasons}
+        criteria.append(AgreementCriterion("reason", ground, "reason", _read_reasons, reasons))
     return criteria
 
 

@@ -29,7 +29,11 @@ from review.rules.text import whole_number
 @requires(Can.OVERSEE, "GET")
 @telling_age
 def agreement(request: HttpRequest) -> HttpResponse:
-    """Agreement between physicians, by criterion; the filters are in the URL."""
+    """Agreement between physicians; tab and filters are in the URL.
+
+    Tabs: the verdicts of all benchmarks, the criteria of one (`?benchmark=`), and pairs of
+    physicians (`?pairs`, and `?physicians=` with the cases of one pair).
+    """
     filters = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
     first, _dash, second = request.GET.get("physicians", "").partition("-")
     pair = [number for key in (first, second) if (number := whole_number(key)) is not None]
@@ -38,10 +42,18 @@ def agreement(request: HttpRequest) -> HttpResponse:
         differed = "differed" in request.GET
         rows = pairs.cases_of_pair(pair[0], pair[1], filters["benchmark"], differed=differed)
         chosen = {"page": offset_page(rows, request), "differed": differed, "people": User.objects.filter(pk__in=pair)}
+    table = reliability.agreement_table(**filters)
+    tab = "verdicts"
+    if chosen or "pairs" in request.GET:
+        tab = "pairs"
+    elif filters["benchmark"] or len(table.benchmarks) == 1:
+        tab = "criteria"
     context = {
+        "tab": tab,
         "physician_pairs": pairs.physician_pairs(filters["benchmark"]),
         "chosen": chosen,
-        "table": reliability.agreement_table(**filters),
+        "table": table,
+        "verdicts": [line for line in table.lines if line.key == "verdict"],
         "asked": filters,
         "pairs": list(reliability.RaterPair),
         "simulated_reviewers": visibility.counted_reviews().filter(physician__simulated=True).exists(),

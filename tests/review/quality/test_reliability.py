@@ -452,6 +452,22 @@ def test_the_agreement_page_explains_undefined_figures(browse: Browse, adela: Us
     assert "No case that matches this filter has both answers." in nothing
 
 
+def test_the_agreement_page_begins_with_the_verdicts_of_all_benchmarks(
+    browse: Browse, adela: User, ana: User, bo: User
+) -> None:
+    review_by_both(ana, bo, approval(), approval(), number=1)
+    address = reverse("review:agreement")
+    only = browse(adela).get(address).content.decode()
+    assert "Rubric adequacy" in only, "of one benchmark, everything is shown"
+    assert "as generated · corrected · corrected in other words · added · absent" in only
+    Case.objects.update(benchmark="other")
+    review_by_both(ana, bo, approval(), approval(), number=2)
+    both = browse(adela).get(address).content.decode()
+    assert "Rubric adequacy" not in both
+    assert "?benchmark=other" in both
+    assert "Rubric adequacy" in browse(adela).get(address, {"benchmark": "other"}).content.decode()
+
+
 def test_the_api_returns_null_and_a_reason_for_undefined_agreement(api: Api, adela: User, ana: User, bo: User) -> None:
     review_by_both(ana, bo, approval(), approval())
     answer = api(adela).get(reverse("api:review-agreement"), {"pair": "reviewers"}).json()
