@@ -49,7 +49,7 @@ class Page:
     token: str
     revision: str
     first_look_pending: bool  # the first look is not yet finished
-    confirming: bool  # the page offers to keep the reviewer's own answer
+    confirming: bool  # the reviewer has answered blind and sees the first review
     later: tuple[str, ...]  # the fragments that it asks for by itself, once it is there
 
 
@@ -129,7 +129,7 @@ class Browser:
             token=token[1].decode(),
             revision=revision[1].decode(),
             first_look_pending=form[2] == b"reveal",
-            confirming=b'name="keep"' in body,
+            confirming=b'id="changed-answer"' in body,
             later=tuple(address.decode() for address in _LATER.findall(body)),
         )
 
@@ -189,13 +189,9 @@ class Browser:
             self.submit(confirmation)
 
     def submit(self, page: Page) -> Page | None:
-        """Submit and stop, like the site's script; the page of the next phase, if there is one.
-
-        A confirmation keeps the first answer.
-        """
+        """Submit and stop, like the site's script; the page of the next phase, if there is one."""
         path = _assignment_url(page, "submit")
-        kept = {"keep": "1"} if page.confirming else {}
-        fields = {**self.fields(page), **kept, "stop": "1"}
+        fields = {**self.fields(page), "stop": "1"}
         status, _, body = self.post(f"{path}?here", fields, 200, 302)
         return self.read(path, status, body) if status == 200 else None
 

@@ -1,7 +1,6 @@
 """The labels shown to people for stored values."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,5 +169,16 @@ def task_label(name: str) -> str:
 
 def benchmark_label(name: str) -> str:
     """A benchmark's label without the explanation after a colon; by default its name."""
+    return _label_parts(name)[0]
+
+
+def benchmark_explanation(name: str) -> str:
+    """What a benchmark's label says of it after a colon; "" if it has none."""
+    return _label_parts(name)[1]
+
+
+def _label_parts(benchmark: str) -> tuple[str, str]:
     registrations.load()
-    return re.split("[:：]", translate(_label_of.get("benchmark", str)(name)))[0]
+    whole = translate(_label_of.get("benchmark", str)(benchmark))
+    label, _colon, explanation = whole.replace("：", ":").partition(":")
+    return label, explanation.strip()

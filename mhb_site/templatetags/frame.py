@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from review.labels import CASE_STATES, USER_ROLES, benchmark_label, with_label
+from review.labels import CASE_STATES, USER_ROLES, benchmark_explanation, benchmark_label, with_label
 from review.rules.permissions import Can, may_read
 
 register = template.Library()
@@ -180,6 +180,7 @@ def state_label(state: object) -> object:
 
 
 register.filter(benchmark_label)
+register.filter(benchmark_explanation)
 
 
 @register.filter

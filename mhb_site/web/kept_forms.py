@@ -228,7 +228,7 @@ def _open_answers(request: HttpRequest, assignment_id: int, fields: list[list[st
     """Store the kept answers as the draft of their case, and show the case."""
     data = QueryDict(mutable=True)
     for name, value in fields:
-        if name not in ("do", "keep", "sign", "stop"):
+        if name not in ("do", "sign", "stop"):
             data.appendlist(name, value)
     data["do"] = "open"  # no message that a draft was saved
     request.method, request.POST = "POST", data  # type: ignore[assignment]

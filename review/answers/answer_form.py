@@ -115,8 +115,8 @@ class _ControlBuilder:
     @cached_property
     def parts_of_citation(self) -> dict[str, list[Option]]:
         """The fields of a source in their order, with their options."""
-        automatic = _options(CITATION_KINDS, empty=gettext("Automatic"))
-        kinds = [option._replace(level=level_of(Citation(option.value))) for option in automatic]
+        choices = _options(CITATION_KINDS, empty=gettext("Choose"))
+        kinds = [option._replace(level=level_of(Citation(option.value))) for option in choices]
         if not is_by_trap(self.form.terms):
             return {"reference": [], "passage": [], "kind": kinds, "read_on": [], "section": []}
         terms = {term.code: f"{term.code} {translate(term.name)}" for term in self.form.terms}

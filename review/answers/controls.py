@@ -45,6 +45,11 @@ class Control(NamedTuple):
         return self.id
 
     @property
+    def blocking(self) -> list[str]:
+        """The labels of the options that rule out approval."""
+        return [option.label for option in self.options if option.blocks]
+
+    @property
     def answered(self) -> bool:
         """Whether one of the options is chosen."""
         return any(option.chosen for option in self.options)

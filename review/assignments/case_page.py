@@ -20,6 +20,7 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
+from review.assignments.refusals import NOT_REFUSED, Refusal
 from review.labels import translate
 from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -62,11 +63,10 @@ def render_case(
     turn: ReviewTurn,
     *,
     answers: Answers | None = None,
-    refused_for: Sequence[Problem] = (),
+    refusal: Refusal = NOT_REFUSED,
     status: int = 200,
     stale: errors.StaleDraft | None = None,
     seen_revision: int = 0,
-    signature_error: errors.SignatureRefused | None = None,
     received_local: str = "",
     retractable: Review | None = None,
 ) -> HttpResponse:
@@ -74,7 +74,7 @@ def render_case(
 
     Args:
         answers: what was just posted; None: the draft, or the answers submitted earlier.
-        refused_for: why a posted form was refused.
+        refusal: why the form that was posted last was refused.
         stale: another window has saved a later draft than `seen_revision`.
         received_local: key of the browser's own copy of a draft that the server has received.
         retractable: the review that was submitted before this case, if it can be undone.
@@ -90,7 +90,7 @@ def render_case(
     agreed_fields: Collection[str] = ()
     if (common := turn.common_answers) is not None:
         # A refused form is shown as it was posted, without filling in anything.
-        if not refused_for:
+        if not refusal.problems:
             answers = common_ground.fill_in(answers, common)
         agreed_fields = common_ground.agreed_fields(spec.form, answers, common)
     columns = anonymous_columns(me, turn.reviews)
@@ -98,7 +98,7 @@ def render_case(
     blind = turn.phase is Phase.COMMIT
     declaration = needs_declaration(turn, answers)
     if declaration is not None:
-        declaration = declaration or any(problem.field == "declaration" for problem in refused_for)
+        declaration = declaration or any(problem.field == "declaration" for problem in refusal.problems)
     shown_proposals, comparison, changes, view = [], None, None, "shown"
     if turn.phase is Phase.DISCUSS:
         shown_proposals = proposals(full_form, columns)
@@ -116,7 +116,7 @@ def render_case(
         "sheet": fill_form(
             spec.form,
             answers,
-            refused_for,
+            refusal.problems,
             wording_offers(columns),
             committed,
             blocks=spec.blocks,
@@ -125,14 +125,13 @@ def render_case(
         ),
         "asks_why": asks_why(turn, answers),
         "needs_declaration": declaration,
-        "keeping_needs_declaration": keeping_needs_declaration(turn),
         "rubrics_disputed": is_dispute_about_rubrics(turn, columns),
         "objection": turn.objection,
         "columns": columns,
         "marks": marks(spec, spec.form, answers.highlights, columns),
         "proposals": shown_proposals,
         "agreed_fields": agreed_fields,
-        "agreement_confirmed": "agreed" in request.POST,
+        "agreement_confirmed": refusal.agreed,
         "comparison": comparison,
         "changes": changes,
         "why": translate(assignment.reason) % {"version": case.version},
@@ -145,7 +144,7 @@ def render_case(
         "stage": turn.role.stage,
         "stale": stale,
         "seen_revision": seen_revision,
-        "signature_error": signature_error,
+        "signature_error": refusal.signature,
         "received_local": received_local,
         "retractable": retractable,
         "signs_as": signatures.signing_name(me),
@@ -155,16 +154,6 @@ def render_case(
         **lease_context(assignment),
     }
     return render(request, "review/assignments/case.html", context, status=status)
-
-
-def keeping_needs_declaration(turn: ReviewTurn) -> bool:
-    """Whether confirming the blind answer unchanged needs a declaration.
-
-    If so, the page asks for it next to the button that keeps the answer.
-    """
-    if turn.moment is not Moment.CONFIRM or not turn.declares:
-        return False
-    return turn.submitted is not None and turn.changes_rubrics(turn.submitted)
 
 
 def is_dispute_about_rubrics(turn: ReviewTurn, columns: Sequence[ReviewColumn]) -> bool:

@@ -23,6 +23,7 @@ from review.common.paging import offset_page
 from review.models import Assignment, Declined
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
+from review.rules.state_machine import Phase
 from review.turns.turn import readable_reviews, turn_of
 
 
@@ -131,6 +132,7 @@ def _render_decline_page(
     refused = any(form is not None and form.is_bound for form in (decline_form, problem_form))
     context = {
         "assignment": assignment,
+        "declinable": assignment.phase == Phase.COMMIT and assignment.hold == Assignment.Hold.HELD,
         "decline_form": decline_form or DeclineForm(),
         "problem_form": problem_form or ProblemForm(),
     }

@@ -97,7 +97,6 @@ def submit(
     password: str = "",
     code: str = "",
     revision: int | None = None,
-    keep: bool = False,
     turn: ReviewTurn | None = None,
 ) -> Review:
     """Submit the review that is due and update the case.
@@ -105,7 +104,6 @@ def submit(
     Answers committed at the first look stand, whatever `answers` says.
 
     Args:
-        keep: submit what was committed blind again (`ReviewTurn.keep`).
         revision: the revision of the draft that the writer has seen; None: do not check for a
             draft from another window.
         turn: the result of `turn_of`, if it was already called; gets the turn that follows.
@@ -126,7 +124,7 @@ def submit(
     check_limits(turn.case.frozen, answers)
     signatures.check_password(physician, turn.assignment, token, password)
     try:
-        return _submit(turn, token, answers, code, keep=keep)
+        return _submit(turn, token, answers, code)
     except (errors.LeaseLost, errors.CaseClosed) as late:
         if not _store_late_answers(physician, assignment_id, answers, revision):
             _with_stale_note(late)
@@ -164,7 +162,7 @@ def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:
 
 
 @recording_events()
-def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str, *, keep: bool) -> Review:
+def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -> Review:
     physician = loaded.physician
     # Lock the case before its assignments, as everywhere. FOR NO KEY UPDATE, because a concurrent
     # claim of another assignment of this case holds that row and inserts an event that references
@@ -180,8 +178,6 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str, *
     fence(assignment, physician, token)
     turn = ReviewTurn(physician, assignment)
     turn.counted, turn.first_look = progress.reviews, loaded.first_look
-    if keep:
-        answers = turn.keep(answers)
     accepted = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
     review = store_review(turn, accepted, attempt=progress.attempts[turn.role, turn.phase] + 1)

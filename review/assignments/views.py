@@ -17,7 +17,7 @@ from review.access import visibility
 from review.answers import signatures
 from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
-from review.assignments import case_page, case_queue, claims, first_look, queries, retraction, services
+from review.assignments import case_page, case_queue, claims, first_look, queries, refusals, retraction, services
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
 from review.calibration import practice
 from review.cases.services import lease
@@ -187,7 +187,10 @@ def _show_case(
         # a claim or a reveal the lease is new, and the page need not write.
         if not claims.recently_renewed(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        return case_page.render_case(request, turn, received_local=received_local, retractable=retractable)
+        refusal = refusals.take(request, assignment.pk)
+        return case_page.render_case(
+            request, turn, refusal=refusal, received_local=received_local, retractable=retractable
+        )
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
@@ -269,7 +272,6 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
     posted = read_posted(request, assignment_id)
     turn, token = posted.turn, posted.token
     answers = without_blank_rows(posted.answers)
-    keep = "keep" in request.POST
     signature = {name: request.POST.get(name, "") for name in ("password", "code")}
     try:
         if "agreed" not in request.POST and (faults := turn.unconfirmed(answers)):
@@ -285,7 +287,6 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
                     answers,
                     **signature,
                     revision=posted.revision,
-                    keep=keep,
                     turn=turn,
                 )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
@@ -358,11 +359,16 @@ def _render_refused(
 ) -> HttpResponse:
     """The page of the case with the problems of the posted form.
 
-    The answers are saved first: the page may be closed before they are posted again.
+    The answers are saved first: the page may be closed before they are posted again. Without a
+    script, the saved answers are shown by a redirect, so that Back posts nothing again.
     """
     stale = None
+    refusal = refusals.refusal_of(request, refused)
     try:
         _save(posted, answers)
+        if "here" not in request.GET:
+            refusals.keep(request, assignment_id, refusal)
+            return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     except errors.OverLimits:  # which the page says, beside the text as it was typed
         pass
     except errors.StaleDraft as error:  # another window has saved a later draft; keep that one
@@ -374,8 +380,7 @@ def _render_refused(
         request,
         turn_of(posted.turn.physician, assignment_id),
         answers=answers,
-        refused_for=refused.problems if isinstance(refused, errors.Incomplete) else (),
-        signature_error=refused if isinstance(refused, errors.SignatureRefused) else None,
+        refusal=refusal,
         status=refused.status,
         stale=stale,
         seen_revision=posted.revision,

@@ -37,7 +37,10 @@ KIND_LEVELS: dict[str, tuple[CitationLevel, ...]] = {
 _UNTOLD: tuple[CitationKind, ...] = ("doi", "pmid", "url")
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
-_ISBN = re.compile(r"ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}", re.IGNORECASE)
+_BOOK = re.compile(
+    r"^ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}|textbook|handbook|\bedition\b|教材|教科书|手册", re.IGNORECASE
+)
+_GUIDELINE = re.compile(r"guideline|guidance|recommendations|consensus|指南|共识|规范", re.IGNORECASE)
 _SEARCH = re.compile(r"(?:not found|searched|search):?\s|检索|未检索到|未找到", re.IGNORECASE)
 _LOCATION = re.compile(r"([0-9.]{1,12}(?:\.source)?):([0-9]{1,8})-([0-9]{1,8})")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -82,16 +85,16 @@ def level_of(citation: Citation) -> str:
 
 
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
-    """The kind of source that a reference looks like, by default a guideline; empty if empty."""
+    """The kind of source that a reference looks like; empty if its words leave that open."""
     squeezed = _squeeze(reference)
     for kind in _UNTOLD:
         if _NORMALISED[kind](squeezed):
             return kind
-    if _ISBN.match(squeezed):
-        return "book"
     if _SEARCH.match(squeezed):
         return "search"
-    if squeezed:
+    if _BOOK.search(squeezed):
+        return "book"
+    if _GUIDELINE.search(squeezed):
         return "guideline"
     return ""
 

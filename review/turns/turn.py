@@ -277,21 +277,6 @@ class ReviewTurn:
             raise errors.NotRevealed
         return consolidation.with_first_look(self.asks, answers, answers_from_json(self.first_look.answers))
 
-    def keep(self, answers: Answers) -> Answers:
-        """The blind answers again, with those of `answers` to questions that arise only now.
-
-        These are whether differing rubrics change wording or meaning, and why the case is approved
-        although the first reviewer rejected it. Raises NotAssigned.
-        """
-        if not self.is_own:
-            raise errors.NotAssigned
-        if (committed := self.submitted) is None:
-            return answers
-        kept = replace(committed, declaration=answers.declaration)
-        if kept.verdict != Verdict.APPROVE or not answers.dissent_code:
-            return kept
-        return replace(kept, dissent_code=answers.dissent_code, reason=answers.reason)
-
     def sign(self, review_id: int) -> Answers:
         """The answers that sign a readable review word for word. Raises NotAProposal."""
         readable = {review.pk: review for review in self.reviews}

@@ -128,6 +128,7 @@ class Person:
         discussion = self.page.get_by_text("The two votes differ")
         expect(keep.or_(home).or_(discussion).first).to_be_visible()
         if keep.is_visible():
+            self.page.wait_for_timeout(600)
             with self.page.expect_navigation():  # during the navigation there is no form, whatever the next page is
                 keep.click()  # also takes the next case, if one waits
             expect(keep).to_have_count(0)

@@ -47,6 +47,15 @@ def post(client: Client, action: str, assignment: Assignment, answers: Answers, 
     return client.post(reverse(f"review:{action}", args=[assignment.pk]), typed, headers=headers)
 
 
+def refused_page(client: Client, refused: Page) -> Page:
+    """The page of the case to which a refused post without a script leads."""
+    assert refused.status_code == 302
+    address = refused["Location"].partition("#")[0]
+    page = client.get(address)
+    assert page.status_code == 200, address
+    return page
+
+
 class Elements(HTMLParser):
     """Every start tag of a page with its attributes."""
 

@@ -56,7 +56,7 @@ function updateRequired() {
 
 function requireSource(row, yes) {
   const part = (name) => $(`[name$=".${name}"]`, row);
-  for (const name of ["reference", "passage", "read_on", "trap", "level"]) {
+  for (const name of ["reference", "passage", "kind", "read_on", "trap", "level"]) {
     const field = part(name);
     if (!field) continue;
     field.required = yes;
@@ -356,16 +356,14 @@ form.addEventListener(
   "submit",
   (event) => {
     const button = event.submitter;
-    if (form.hasAttribute("data-agreed") && button?.name !== "keep" && performance.now() - loaded < MIN_READ_TIME) {
+    if (form.hasAttribute("data-agreed") && performance.now() - loaded < MIN_READ_TIME) {
       event.preventDefault(); // a second press of the key on the previous page
       event.stopImmediatePropagation();
       return;
     }
     if (button?.hasAttribute("formaction") || ["do", "sign"].includes(button?.name)) return;
     updateRequired();
-    // An answer that is kept is complete, but for what is asked only now.
-    const isNew = (one) => one.matches('[data-wanted~="dissent"]') || $('[name="declaration"]', one);
-    const missing = openElements().filter((one) => button?.name !== "keep" || isNew(one));
+    const missing = openElements();
     if (!missing.length) return;
     event.preventDefault();
     event.stopImmediatePropagation();

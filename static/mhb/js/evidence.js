@@ -9,9 +9,10 @@ const evidence = $(".evidence", form);
 const FORMS = {
   doi: /^(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:\s*)?10\.\d{4,9}(?:\.\d+)*\/\S+$|\s(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:?\s*)10\.\d{4,9}(?:\.\d+)*\/\S/i,
   pmid: /^(?:https?:\/\/(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov\/pubmed)\/|pmid:?\s*)?[1-9]\d{0,7}\/?$|\spmid:?\s*[1-9]\d{0,7}\b/i,
-  book: /^ISBN(?:-1[03])?:?\s*\d[\dXx -]{8,16}$/i,
-  search: /^(?:(?:not found|searched|search):?\s|检索|未检索到|未找到)/i,
   url: /^https?:\/\/[^\s/@]+\.[^\s/@]+(?:\/\S*)?$/i,
+  search: /^(?:(?:not found|searched|search):?\s|检索|未检索到|未找到)/i,
+  book: /^ISBN(?:-1[03])?:?\s*\d[\dXx -]{8,16}|textbook|handbook|\bedition\b|教材|教科书|手册/i,
+  guideline: /guideline|guidance|recommendations|consensus|指南|共识|规范/i,
 };
 
 const STRICT = new Set(["doi", "pmid", "url"]);
@@ -20,11 +21,10 @@ const part = (row, name) => $(`[name$=".${name}"]`, row);
 const notifyInput = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
 
 function kindOf(reference) {
-  const plain = reference.trim();
-  return Object.keys(FORMS).find((kind) => FORMS[kind].test(plain)) ?? (plain ? "guideline" : "");
+  return Object.keys(FORMS).find((kind) => FORMS[kind].test(reference.trim())) ?? "";
 }
 
-// The kind follows the reference until the reader has chosen one.
+// The kind follows the reference until the reader has chosen one; where it does not, it is asked.
 function updateRow(row) {
   const [kind, reference] = [part(row, "kind"), part(row, "reference")];
   if (!kind.hasAttribute("data-own")) kind.value = kindOf(reference.value);

@@ -41,7 +41,9 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) htmx.trigger("#lease", "lease:renew");
+  // A correction and a practice case reserve nothing.
+  const lease = $("#lease");
+  if (lease && !document.hidden) htmx.trigger(lease, "lease:renew");
 });
 
 // A second submit during the first would show "submitted already" instead of the next case.

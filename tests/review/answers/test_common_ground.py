@@ -21,7 +21,7 @@ from tests.review.factories import (
     full_approval,
     rejection,
 )
-from tests.review.pages import Browse, Elements, checked_value, post, text_of
+from tests.review.pages import Browse, Elements, checked_value, post, refused_page, text_of
 
 FIRST = full_approval()
 SECOND = replace(
@@ -67,15 +67,12 @@ def test_filled_in_answers_must_be_confirmed_once_even_without_a_script(
 ) -> None:
     case_in_adjudication(ana, bo)
     assignment, client = claim(chen), browse(chen)
-    refused = post(client, "submit", assignment, approval())
-    assert refused.status_code == 422
+    refused = refused_page(client, post(client, "submit", assignment, approval()))
     assert 'href="#agreed"' in text_of(refused)
-    assert post(client, "submit", assignment, approval(), keep="1").status_code == 422, "there is nothing to keep"
     assert not Review.objects.filter(physician=chen).exists()
-    again = post(client, "submit", assignment, approval(verdict=""), agreed="1")
-    assert again.status_code == 422
+    again = refused_page(client, post(client, "submit", assignment, approval(verdict=""), agreed="1", revision="1"))
     assert "checked" in Elements(again).named("agreed")[0], "the confirmation is kept"
-    assert post(client, "submit", assignment, approval(), agreed="1").status_code == 302
+    post(client, "submit", assignment, approval(), agreed="1", revision="2")
     assert Review.objects.filter(physician=chen).exists()
 
 

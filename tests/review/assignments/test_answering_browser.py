@@ -165,10 +165,43 @@ def test_an_answer_is_not_kept_without_the_reason_of_a_dissent(
     submit(verification, full_approval())
     desk.goto(live_server.url + reverse("review:case", args=[verification.pk]))
     wait_for_focus(desk)
+    desk.wait_for_timeout(700)  # a submission before counts as a double click
     desk.get_by_role("button", name="Keep my answer").click()
     assert focused(desk) == "dissent_code"
     expect(desk.locator("[data-problems] li")).to_have_count(2)  # the code and the reason
     assert Review.objects.count() == 2, "nothing was sent"
+
+
+def test_the_button_of_a_confirmation_says_whether_the_answer_changes(
+    desk: Page, live_server: Any, ana: User, bo: User
+) -> None:
+    open_case(form=FULL_FORM, policy=Policy(secondary_confirms=True))
+    claim_and_submit(bo, full_approval())
+    verification = claim(ana)
+    submit(verification, full_approval())
+    desk.goto(live_server.url + reverse("review:case", args=[verification.pk]))
+    submitting = desk.locator(".split__submit .button--primary")
+    expect(submitting).to_have_text("Keep my answer and take next", use_inner_text=True)
+    desk.locator("#verdict-2").check()
+    expect(submitting).to_have_text("Change my answer and take next", use_inner_text=True)
+
+
+def test_answers_that_rule_out_approval_say_so_beside_them(desk: Page, assignment: Assignment) -> None:
+    question = desk.locator(".question", has=desk.locator('[name="question.false"]'))
+    blocking = question.locator("[data-blocks] + label")
+    assert blocking.all_inner_texts()
+    expect(question.get_by_text("Rules out approval:")).to_contain_text(" · ".join(blocking.all_inner_texts()))
+    expect(desk.get_by_text("Rules out approval: Inadequate")).to_have_count(1)
+
+
+def test_the_kind_of_a_source_is_asked_where_its_words_leave_it_open(desk: Page, assignment: Assignment) -> None:
+    desk.keyboard.press("1")  # definitely false, which asks for a source
+    reference, kind = desk.locator('[name="citation.1.reference"]'), desk.locator('[name="citation.1.kind"]')
+    reference.fill("Guideline on dizziness")
+    expect(kind).to_have_value("guideline")
+    reference.fill("Dr Roe, personal communication")
+    expect(kind).to_have_value("")
+    assert kind.evaluate("(one) => one.required")
 
 
 def test_letters_after_g_lead_to_other_pages(desk: Page, assignment: Assignment) -> None:

@@ -24,7 +24,7 @@ from tests.review.factories import (
     submit,
     take_first_look,
 )
-from tests.review.pages import Browse, post, text_of
+from tests.review.pages import Browse, post, refused_page, text_of
 
 QUESTION = "May I take Neurostatin tonight?"
 BLOCKS = (
@@ -145,8 +145,8 @@ def test_words_that_are_not_in_the_text_are_refused_at_their_field(
 ) -> None:
     reveal_with(assignment)
     typed = {"highlight.1.quote": "Neurostatine", "highlight.1.label": "trap"}
-    page = post(browse(ana), "submit", assignment, full_approval(), **typed)
-    assert page.status_code == 422
+    client = browse(ana)
+    page = refused_page(client, post(client, "submit", assignment, full_approval(), **typed))
     assert "These words are not in the text." in text_of(page)
     assert 'href="#highlight-1-quote"' in text_of(page)
 

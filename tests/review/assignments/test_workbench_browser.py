@@ -14,7 +14,7 @@ from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from review.rules.blocks import Dialogue, Images, Picture, Table, Text, Turn
 from tests.browser import sign_in, wait_for_focus
-from tests.review.factories import FULL_FORM, PASSWORD, approval, claim, open_case
+from tests.review.factories import FULL_FORM, PASSWORD, approval, case_in_secondary, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -117,6 +117,26 @@ def test_the_page_belongs_to_the_case(desk: Page, live_server: Any, ana: User) -
         assert bar["height"] < 80
 
 
+@pytest.mark.parametrize("name", ["correct", "tour-case"])
+def test_pages_without_a_reservation_have_no_script_errors(
+    name: str, desk: Page, live_server: Any, ana: User, bo: User
+) -> None:
+    case_in_secondary(ana)
+    argument: object = "mhb"
+    if name == "correct":
+        argument = Review.objects.get().pk
+    mistakes: list[str] = []
+    desk.on("pageerror", lambda error: mistakes.append(str(error)))
+    desk.goto(live_server.url + reverse(f"review:{name}", args=[argument]))
+    wait_for_focus(desk)
+    desk.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    desk.evaluate("document.querySelector('[data-answers]').requestSubmit()")
+    expect(desk.locator("#incomplete")).to_be_visible()
+    for key in ("Escape", "n", "1", "p", "e", "Escape"):
+        desk.keyboard.press(key)
+    assert mistakes == []
+
+
 def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
     open_case()
     assignment = claim(ana)
@@ -155,7 +175,7 @@ def test_text_in_side_forms_survives_a_reload_until_it_is_sent(desk: Page, live_
     expect(declining.locator("textarea")).to_have_value("I know the patient.")
     expect(declining.locator("[value=conflict]")).to_be_checked()
 
-    reporting.get_by_role("button", name="Report").click()
+    reporting.get_by_role("button", name="Send to the admins").click()
     desk.wait_for_url(re.compile(r"/assignments/\w+/$"))
     assert Event.objects.filter(kind=Event.Kind.PROBLEM).exists()
     open_page(desk, live_server.url, "decline", assignment)

@@ -36,7 +36,7 @@ from tests.review.factories import (
     rejection,
     submit,
 )
-from tests.review.pages import HTMX, Browse, Elements, Page, checked_value, post, text_of
+from tests.review.pages import HTMX, Browse, Elements, Page, checked_value, post, refused_page, text_of
 
 # The day of a physician
 # --------------------------------------------------------------------------------------------------
@@ -86,8 +86,9 @@ def test_a_missing_answer_is_named_linked_and_focused(browse: Browse, ana: User)
     typed = rejection(
         reason="", questions={}, rubrics={"R1": RubricAnswer("inadequate"), "R2": RubricAnswer("adequate")}
     )
-    page = post(browse(ana), "submit", assignment, typed, **{"question.aligned.note": "It is <i>off</i>."})
-    assert page.status_code == 422
+    client = browse(ana)
+    refused = post(client, "submit", assignment, typed, **{"question.aligned.note": "It is <i>off</i>."})
+    page = refused_page(client, refused)
     elements = Elements(page)
     ids = elements.ids()
     assert len(ids) == len(set(ids))
@@ -267,12 +268,12 @@ def test_the_secondary_is_blind_then_compares_without_names(browse: Browse, ana:
     assert page.content.index(b"compare__line--differs") < page.content.index(b"compare__rest")
 
 
-def test_keep_mine_confirms_the_blind_answers_and_ignores_the_form(browse: Browse, ana: User, bo: User) -> None:
+def test_the_blind_answers_submitted_again_need_no_reason(browse: Browse, ana: User, bo: User) -> None:
     case = case_in_secondary(ana)
     assignment = claim(bo)
     submit(assignment, rejection())
     assignment.refresh_from_db()
-    post(browse(bo), "submit", assignment, approval(), keep="1")
+    post(browse(bo), "submit", assignment, rejection())
     confirmed = Review.objects.get(role="secondary", phase=Phase.CONFIRM)
     assert answers_from_json(confirmed.answers) == rejection()
     case.refresh_from_db()
@@ -286,11 +287,10 @@ def test_a_change_needs_a_reason_and_a_wording_can_be_adopted(browse: Browse, an
     assignment.refresh_from_db()
     client = browse(bo)
     adopting = {"rubric.R1": "adopt.primary"}
-    page = post(client, "submit", assignment, approval(), **adopting)
-    assert page.status_code == 422
+    page = refused_page(client, post(client, "submit", assignment, approval(), **adopting))
     assert Elements(page).named("change_reason")[0]["aria-invalid"] == "true"
     assert checked_value(page, "rubric.R1") == "adopt.primary"
-    post(client, "submit", assignment, approval(change_reason="Better than mine."), **adopting)
+    post(client, "submit", assignment, approval(change_reason="Better than mine."), revision="1", **adopting)
     case.refresh_from_db()
     assert queries.settled_case(case).rubrics[0].criterion == "Says that it was made up by somebody."
 

@@ -176,11 +176,16 @@ def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> N
         ("Searched: PubMed", "search"),
         ("not found in the register", "search"),
         ("检索PubMed", "search"),
-        ("Searching for sugar: a textbook", "guideline"),
+        ("Searching for sugar: a textbook", "book"),
+        ("诊断学（第9版教材）", "book"),
+        ("高血压防治指南", "guideline"),
+        ("ESC consensus 2023", "guideline"),
+        ("Dr Roe, personal communication", ""),
+        ("", ""),
         ("10.1000/isbn", "doi"),
     ],
 )
-def test_books_and_searches_are_recognised_by_their_reference(reference: str, kind: str) -> None:
+def test_a_kind_is_recognised_by_its_words_and_otherwise_asked(reference: str, kind: str) -> None:
     assert recognise_kind(reference) == kind
 
 
