@@ -20,7 +20,7 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
-from review.assignments.refusals import NOT_REFUSED, Refusal
+from review.assignments.refusals import NOT_REFUSED, RefusedForm
 from review.labels import translate
 from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -63,7 +63,7 @@ def render_case(
     turn: ReviewTurn,
     *,
     answers: Answers | None = None,
-    refusal: Refusal = NOT_REFUSED,
+    refusal: RefusedForm = NOT_REFUSED,
     status: int = 200,
     stale: errors.StaleDraft | None = None,
     seen_revision: int = 0,

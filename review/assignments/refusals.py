@@ -13,7 +13,7 @@ _SIGNATURES = {kind.__name__: kind for kind in (errors.SignatureRefused, errors.
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedForm:
     """What the page says of the form that was posted last.
 
     Attributes:
@@ -25,18 +25,18 @@ class Refusal:
     agreed: bool = False
 
 
-NOT_REFUSED = Refusal()
+NOT_REFUSED = RefusedForm()
 
 
-def refusal_of(request: HttpRequest, error: errors.Incomplete | errors.SignatureRefused) -> Refusal:
+def refusal_of(request: HttpRequest, error: errors.Incomplete | errors.SignatureRefused) -> RefusedForm:
     """The refusal of the form in `request`."""
     agreed = "agreed" in request.POST
     if isinstance(error, errors.SignatureRefused):
-        return Refusal(signature=error, agreed=agreed)
-    return Refusal(problems=error.problems, agreed=agreed)
+        return RefusedForm(signature=error, agreed=agreed)
+    return RefusedForm(problems=error.problems, agreed=agreed)
 
 
-def keep(request: HttpRequest, assignment_id: int, refusal: Refusal) -> None:
+def keep(request: HttpRequest, assignment_id: int, refusal: RefusedForm) -> None:
     """Keep the refusal in the session until `take`."""
     signature = ""
     if refusal.signature is not None:
@@ -49,7 +49,7 @@ def keep(request: HttpRequest, assignment_id: int, refusal: Refusal) -> None:
     }
 
 
-def take(request: HttpRequest, assignment_id: int) -> Refusal:
+def take(request: HttpRequest, assignment_id: int) -> RefusedForm:
     """The refusal that was kept for this assignment, once."""
     kept = request.session.get(_KEPT)
     if kept is None:
@@ -61,4 +61,4 @@ def take(request: HttpRequest, assignment_id: int) -> Refusal:
     if kept["signature"]:
         signature = _SIGNATURES[kept["signature"]]()
     problems = [Problem(field, code) for field, code in kept["problems"]]
-    return Refusal(problems, signature, kept["agreed"])
+    return RefusedForm(problems, signature, kept["agreed"])
