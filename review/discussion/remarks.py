@@ -88,7 +88,11 @@ def reachable(author: User, case: Case) -> list[User]:
 
 
 def check_rate(author: User) -> None:
-    """Raise TooManyComments if a person has commented and reported too often within a minute."""
+    """Raise TooManyComments if a person has commented and reported too often within a minute.
+
+    Needs a transaction, which holds up the person's others: two at once must not both be the last.
+    """
+    User.objects.select_for_update(no_key=True).get(pk=author.pk)
     recent = Event.objects.filter(
         actor=author, kind__in=(Event.Kind.REMARKED, Event.Kind.PROBLEM), at__gte=timezone.now() - timedelta(minutes=1)
     )

@@ -18,6 +18,12 @@ const isRefusal = performance.getEntriesByType("navigation")[0]?.responseStatus 
 if (document.body.dataset.shownAt ?? isRefusal) history.replaceState(null, "", document.body.dataset.shownAt ?? location.href);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
+// Some browsers restore a page from memory with Back, whatever its headers say: it is outdated, and
+// its reader may have signed out.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});
+
 // Texts that somebody else left unsent in this browser go with the sign-in of another account. Their
 // names hold the account's number (drafts.js, asides.js, talk.js).
 const account = document.body.dataset.account;

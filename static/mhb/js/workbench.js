@@ -53,9 +53,6 @@ form.addEventListener("submit", (event) => {
   if (isSubmitted) event.preventDefault();
   isSubmitted = true;
 });
-window.addEventListener("pageshow", (event) => {
-  if (event.persisted) location.reload(); // restored from the back/forward cache, and outdated
-});
 
 // Rows: the server adds and removes them with submit buttons; this does it without a request.
 function addRow(kind, number) {

@@ -1,6 +1,7 @@
 """Nobody stores more text, entries or keys than people write: not by page, API or service."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from review.rules import limits
 from review.rules.blocks import Highlight
 from review.rules.questions import AddedRubric, Answer, Answers, Citation, RubricAnswer
 from review.rules.state_machine import State
-from tests.conftest import Clock
+from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import approval, claim, open_case
 from tests.review.pages import Browse
 
@@ -123,3 +124,15 @@ def test_guidelines_and_comments_that_are_too_long_are_refused(assignment: Assig
         remarks.remark(ana, assignment.case.pk, LONG)
     with pytest.raises(errors.TooLong):
         guidelines.write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text=LONG)
+
+
+@pytest.mark.both
+def test_comments_at_the_same_moment_count_too(
+    ana: User, run_concurrently: RunConcurrently, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMMENTS", 1)
+    case = open_case()
+    claim(ana)
+    outcomes = run_concurrently([partial(remarks.remark, ana, case.pk, "The dose is off.")] * 4)
+    assert Remark.objects.count() == 1, outcomes
+    assert sum(isinstance(outcome, errors.TooManyComments) for outcome in outcomes) == 3
