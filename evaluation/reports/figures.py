@@ -15,6 +15,7 @@ from evaluation.numbers.counting import OutcomeCount, RateRow
 from evaluation.numbers.rules import COMBINED, POLARITY, UNJUDGED
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import held_out_cells
+from evaluation.reports.headlines import answered_datasets
 from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
 from review.charts.bars import Bar, BarChart, bars
@@ -176,6 +177,14 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     )
 
 
+def first_chart(report: Report, rate: Rate, link: Link) -> BarChart:
+    """The bars of a rate on the data set that the answer of the report names first."""
+    position = report.rates.index(rate)
+    first = answered_datasets(report)[0]
+    lines = [row[position] for row in _table(report, report.overall, "", link)]
+    return next(chart for chart in _bars(report, lines) if chart.name == _bars_name(first))
+
+
 def _link_of(ending: OutcomeCount, link: Link) -> str:
     """The address of the judgments on responses that ended so."""
     outcome = "answered"
@@ -207,8 +216,12 @@ def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
                     note=note,
                 )
             )
-        charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label)))
+        charts.append(bars(rows, name=_bars_name(dataset), title=gettext(label)))
     return tuple(charts)
+
+
+def _bars_name(dataset: str) -> str:
+    return f"bars-{dataset}"
 
 
 def _of_rate(items: Iterable[Item], rate: Rate) -> tuple[Item, ...]:

@@ -49,7 +49,7 @@ class ReportAnswer:
 def answer(of: Report, rate: Rate) -> ReportAnswer:
     """The answer of a report to a rate, in the language that is active."""
     sentences: list[str] = []
-    for dataset in _datasets(of):
+    for dataset in answered_datasets(of):
         for sentence in _sentences(of, rate, dataset):
             if sentence in sentences:  # what holds for several data sets is said after the last of them
                 sentences.remove(sentence)
@@ -78,7 +78,7 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
 
 def cache_headline(of: Report) -> tuple[str, list[float]]:
     """The planned rate of a run and the lowest and highest value of it, cached."""
-    name, dataset = of.planned_rate.name, _datasets(of)[0]
+    name, dataset = of.planned_rate.name, answered_datasets(of)[0]
     values = [row.rates[name].value for row in of.overall if row.dataset == dataset]
     known = [value for value in values if value is not None]
     ends = []
@@ -99,8 +99,8 @@ def _in_words(run: Run, name: str, ends: Sequence[float]) -> str:
     return ""
 
 
-def _datasets(of: Report) -> list[str]:
-    """The primary data set of the plan, or all pooled, or the first ones."""
+def answered_datasets(of: Report) -> list[str]:
+    """The data sets that an answer names: the primary one of the plan, all pooled, or the first."""
     names = [name for name, _label in of.datasets]
     if of.plan.dataset in names:
         return [of.plan.dataset]
@@ -240,7 +240,7 @@ def _coverage(of: Report) -> str:
 
 def _withdrawn(of: Report) -> str:
     """How many samples were withdrawn, and the planned rate with them."""
-    n, rate, dataset = of.numbers.withdrawn, of.planned_rate, _datasets(of)[0]
+    n, rate, dataset = of.numbers.withdrawn, of.planned_rate, answered_datasets(of)[0]
     first = ngettext("%(n)d counts nowhere.", "%(n)d count nowhere.", n) % {"n": n}
     rows = [row for row in of.numbers.with_withdrawn if row.dataset == dataset]
     shares = [f"{row.endpoint} {format_share(row.rates[rate.name].value, percent=rate.percent)}" for row in rows]

@@ -26,7 +26,7 @@ from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports import services as reports_services
 from evaluation.reports.comparison_lines import rule_label, rule_names
-from evaluation.reports.figures import Link, figures, rate_named
+from evaluation.reports.figures import Link, figures, first_chart, rate_named
 from evaluation.reports.forms import read_options
 from evaluation.reports.headlines import answer, headlines
 from evaluation.runs import estimate as runs_estimate
@@ -165,6 +165,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "more_batches": len(batches) > BATCHES_SHOWN,
         "report": report,
         "answer": answer(report, shown_rate),
+        "first_chart": first_chart(report, shown_rate, _link(watched_run)),
         "rule": _(shown_rate.rule),
         "rate": _(shown_rate.label),
         "rates": _labelled(report, report.rates),

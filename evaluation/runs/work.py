@@ -259,7 +259,8 @@ class _RunWork:
         # Code can read an empty answer; a judge has nothing to judge in it.
         if not has_visible_text(reply.text) and self.protocol.judge is not None:
             return Status.FAILED, answered | _error_fields(BrokenReply("The reply is empty."))
-        answered |= {"text": reply.text, "like_reasoning": begins_like_reasoning(reply.text)}
+        question = "\n".join(message.text for message in ask.request.messages)
+        answered |= {"text": reply.text, "like_reasoning": begins_like_reasoning(reply.text, question)}
         try:
             readings = await self.reader.readings(row, reply.text, rubrics, earlier)
         except LLMError as error:  # the answer is kept, but is none that can be judged

@@ -117,9 +117,15 @@ def split_reasoning(text: str, start: str = "", end: str = "") -> tuple[str, str
     return _unwrapped(text[position:]), _joined(thoughts)
 
 
-def begins_like_reasoning(text: str) -> bool:
-    """Whether an answer still begins like reasoning, so that its marks may be unknown."""
-    return _LIKE_REASONING.match(text) is not None
+def begins_like_reasoning(text: str, question: str = "") -> bool:
+    """Whether an answer still begins like reasoning, so that its marks may be unknown.
+
+    A heading that the question asks for is none of these marks.
+    """
+    if _LIKE_REASONING.match(text) is None:
+        return False
+    heading = text.lstrip().partition("\n")[0].rstrip()
+    return heading not in question
 
 
 def _skip_own(text: str, position: int, start: str, end: str, thoughts: list[str]) -> int:

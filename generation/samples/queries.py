@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from django.db.models import Count, Exists, Model, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, Model, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.utils.translation import gettext
 
 from generation.models import Batch, Call, Draft, ReleasedSample, Rubric, Sample, SampleVersion, TaxonomyTerm
@@ -71,14 +71,17 @@ _UNREVIEWED = SampleVersion.objects.filter(
 def samples(
     *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | int | None = None
 ) -> QuerySet[Sample]:
-    """Samples, newest first, with `versions_count` and `unreviewed` (not sampled for review).
+    """Samples, newest first, with `versions_count`, `unreviewed` and `case`.
+
+    `unreviewed`: not sampled for review. `case`: the id of the newest version's case.
 
     `status` is a sample status or NOT_SAMPLED; samples not sampled for review are not among the
     approved. `text` is searched in the record's title, its id and the number at the end of the
     sample's key.
     """
     rows = Sample.objects.select_related("record").defer("record__private", "record__content").order_by("-pk")
-    rows = rows.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED))
+    newest = SampleVersion.objects.filter(sample=OuterRef("pk")).order_by("-number").values("case")[:1]
+    rows = rows.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED), case=Subquery(newest))
     if benchmark:
         rows = rows.filter(benchmark=benchmark)
     if status == NOT_SAMPLED:

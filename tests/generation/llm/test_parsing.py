@@ -209,6 +209,12 @@ def test_an_answer_that_still_begins_like_reasoning_is_noticed(text, like):
     assert begins_like_reasoning(text) is like
 
 
+def test_a_heading_that_the_question_asks_for_is_no_reasoning_left_over():
+    answer = "[Reasoning]\nThe heart is large.\n[Answer] yes"
+    assert begins_like_reasoning(answer)
+    assert not begins_like_reasoning(answer, "Write under this header:\n[Reasoning]\nHow it follows.")
+
+
 @pytest.mark.parametrize("text", ["<think></thought>" * 60_000, "<think " * 150_000, " " * 10**6, "</s>" * 250_000])
 def test_any_reply_is_split_in_one_pass(text):
     split_reasoning(text)
