@@ -126,8 +126,8 @@ function visit(element) {
   target.focus({ preventScroll: true });
   const whole = element.closest(".severity, .source, .question") ?? element;
   // If it does not fit, show its beginning, the question. The text beside the panel does not
-  // scroll.
-  if (whole.offsetHeight > panel.clientHeight / 2) panel.scrollTop += whole.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+  // scroll. Above a source, what it is about stays in view.
+  if (whole.offsetHeight > panel.clientHeight / 2 && !whole.matches(".source")) panel.scrollTop += whole.getBoundingClientRect().top - panel.getBoundingClientRect().top;
   else whole.scrollIntoView({ block: "nearest" });
   element.scrollIntoView({ block: "nearest" });
 }
