@@ -27,9 +27,19 @@ def trap_levels(form: Form, answers: Answers) -> dict[str, str]:
     for tag in form.tags:
         tied = [rubric for rubric in form.rubrics if tag in rubric.tags]
         exclusive = [rubric for rubric in tied if rubric.tags == (tag,)]
-        levels = Counter(filter(None, (_severity(answers, rubric) for rubric in exclusive or tied)))
-        result[tag] = next((level for level, _count in levels.most_common(1)), "")
+        result[tag] = _most_frequent_level(answers, exclusive or tied)
     return result
+
+
+def _most_frequent_level(answers: Answers, rubrics: Sequence[RubricText]) -> str:
+    """The level that most of these rubrics have; of several, the first one; "" without any."""
+    levels: Counter[str] = Counter()
+    for rubric in rubrics:
+        if level := _severity(answers, rubric):
+            levels[level] += 1
+    if not levels:
+        return ""
+    return max(levels, key=levels.__getitem__)
 
 
 def _severity(answers: Answers, rubric: RubricText) -> str:
@@ -49,7 +59,12 @@ def problems_by_trap(form: Form, levels: Mapping[str, str], problems: Sequence[P
     tags_of_field = {f"rubric.{rubric.key}.severity": rubric.tags for rubric in form.rubrics}
     result: list[Problem] = []
     for problem in problems:
-        tags = tags_of_field.get(problem.field, ()) if problem.code == "severity-missing" else ()
-        at_traps = [Problem(f"harm.{tag}", problem.code) for tag in tags if not levels[tag]]
-        result += [each for each in at_traps or [problem] if each not in result]
+        shown = [problem]
+        if problem.code == "severity-missing":
+            without_level = [tag for tag in tags_of_field.get(problem.field, ()) if not levels[tag]]
+            if without_level:
+                shown = [Problem(f"harm.{tag}", problem.code) for tag in without_level]
+        for each in shown:
+            if each not in result:
+                result.append(each)
     return result

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from review.answers.side_by_side import ReviewColumn
 from review.labels import translate
@@ -54,9 +54,18 @@ class Piece:
 
     def layers(self) -> list[tuple[bool, list[TextMark]]]:
         """Pairs (whether a script may remove them, marks), innermost first."""
-        removable = [mark for mark in self.marks if not mark.who and not mark.fixed]
-        fixed = [mark for mark in self.marks if mark.who or mark.fixed]
-        return [(is_removable, layer) for is_removable, layer in ((True, removable), (False, fixed)) if layer]
+        removable, fixed = [], []
+        for mark in self.marks:
+            if mark.who or mark.fixed:
+                fixed.append(mark)
+            else:
+                removable.append(mark)
+        layers = []
+        if removable:
+            layers.append((True, removable))
+        if fixed:
+            layers.append((False, fixed))
+        return layers
 
 
 def marks(
@@ -72,19 +81,33 @@ def marks(
     if spec.first_look != spec.blocks:
         first_look_texts = passage_texts(spec.first_look)
     styles = {label.value: (translate(label.label), number) for number, label in enumerate(form.labels, 1)}
+    by_person = [("", own)]
+    for column in columns:
+        if not column.own:
+            by_person.append((column.who, column.highlights))
     result: dict[str, list[TextMark]] = {}
-    for who, highlights in [("", own), *((column.who, column.highlights) for column in columns if not column.own)]:
+    for who, highlights in by_person:
         for highlight in highlights:
             from_first_look = highlight.first_look and bool(first_look_texts)
-            text = (first_look_texts if from_first_look else texts).get(highlight.passage)
+            if from_first_look:
+                text = first_look_texts.get(highlight.passage)
+            else:
+                text = texts.get(highlight.passage)
             if text is None or not 0 <= highlight.start < highlight.end <= len(text) or highlight.label not in styles:
                 continue  # unfinished highlight of a draft, without a position or label
             name, style = styles[highlight.label]
             mark = TextMark(highlight.start, highlight.end, name, style, who, fixed=from_first_look)
-            same_text = [key for key, other in texts.items() if other == text and not key.endswith(".source")]
-            for key in same_text if from_first_look else [highlight.passage]:
+            places = [highlight.passage]
+            if from_first_look:
+                places = _keys_with(texts, text)
+            for key in places:
                 result.setdefault(key, []).append(mark)
     return result
+
+
+def _keys_with(texts: Mapping[str, str], text: str) -> list[str]:
+    """The keys of the passages that have this text now, without sources of changes."""
+    return [key for key, other in texts.items() if other == text and not key.endswith(".source")]
 
 
 def pieces(
@@ -107,7 +130,10 @@ def pieces(
         edges = character_edges("".join(_text(span, source) for span in spans if span.op != skipped_op))
         marks = [_widened(mark, edges) for mark in marks]
         traps = [(widened(edges, at, at)[0], number) for at, number in traps]
-    cuts = sorted({*(mark.start for mark in marks), *(mark.end for mark in marks), *(at for at, _number in traps)})
+    ends = {at for at, _number in traps}
+    for mark in marks:
+        ends |= {mark.start, mark.end}
+    cuts = sorted(ends)
     result: list[Piece] = []
     offset = 0
     remaining_traps = list(traps)
@@ -147,7 +173,14 @@ _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
 
 def _folded(text: str) -> str:
     """`text` in lower case, with as many characters as before."""
-    return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
+    folded = []
+    for character in text:
+        lower = character.lower()
+        if len(lower) == 1:
+            folded.append(lower)
+        else:
+            folded.append(character)
+    return "".join(folded)
 
 
 def trap_place(spans: Sequence[Span], descriptions: Iterable[str]) -> tuple[int, int]:
@@ -157,7 +190,15 @@ def trap_place(spans: Sequence[Span], descriptions: Iterable[str]) -> tuple[int,
     sentence with the most words in common with the description; else the first change, as no words.
     """
     texts = list(descriptions)
-    inserted: list[tuple[int, str]] = []  # (offset, sentence)
+    inserted, first_change = _insertions(spans)
+    return (
+        _quoted_place(inserted, texts) or _most_alike_place(inserted, " ".join(texts)) or (first_change, first_change)
+    )
+
+
+def _insertions(spans: Sequence[Span]) -> tuple[list[tuple[int, str]], int]:
+    """The inserted sentences with their offsets; the offset of the first change, 0 without one."""
+    inserted: list[tuple[int, str]] = []
     offset = 0
     first_change = None
     for span in spans:
@@ -165,18 +206,36 @@ def trap_place(spans: Sequence[Span], descriptions: Iterable[str]) -> tuple[int,
             first_change = offset
         if span.op == "insert":
             inserted += [(offset + match.start(), match[0]) for match in _SENTENCE.finditer(span.text)]
-        offset += len(span.text) if span.op != "delete" else 0
+        if span.op != "delete":
+            offset += len(span.text)
+    return inserted, first_change or 0
+
+
+def _quoted_place(inserted: Sequence[tuple[int, str]], descriptions: Sequence[str]) -> tuple[int, int] | None:
+    """Where a quotation in the descriptions stands in an inserted sentence."""
     folded = [(at, _folded(sentence)) for at, sentence in inserted]
-    for text in texts:
+    for text in descriptions:
         for quote in _QUOTED.findall(text)[:MAX_QUOTES]:
             for at, sentence in folded:
-                if (position := sentence.find(_folded(quote))) >= 0:
+                position = sentence.find(_folded(quote))
+                if position >= 0:
                     return at + position, at + position + len(quote)
-    words = set(_WORD.findall(" ".join(texts).casefold()))
-    shared = [(words & set(_WORD.findall(text.casefold())), at, at + len(text)) for at, text in inserted]
-    # A short word, or one that several sentences share with the description, tells less.
-    uses = Counter(word for found, _at, _end in shared for word in found)
-    overlaps = [(sum(max(len(word) - 2, 1) / uses[word] for word in found), at, end) for found, at, end in shared]
-    most = max((overlap for overlap, _at, _end in overlaps), default=0)
-    without = (first_change or 0, first_change or 0)
-    return next(((at, end) for overlap, at, end in overlaps if most and overlap == most), without)
+    return None
+
+
+def _most_alike_place(inserted: Sequence[tuple[int, str]], description: str) -> tuple[int, int] | None:
+    """The first of the inserted sentences that share most with a description.
+
+    A short word, or one that several sentences share with it, tells less.
+    """
+    described = set(_WORD.findall(description.casefold()))
+    shared = [described & set(_WORD.findall(sentence.casefold())) for _at, sentence in inserted]
+    uses = Counter(chain.from_iterable(shared))
+    most = 0.0
+    place = None
+    for (at, sentence), words in zip(inserted, shared, strict=True):
+        overlap = sum(max(len(word) - 2, 1) / uses[word] for word in words)
+        if overlap > most:
+            most = overlap
+            place = (at, at + len(sentence))
+    return place
