@@ -139,16 +139,18 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
 
 
 def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
-    limits = (format_share(limit, percent=rate.percent) for limit in measured.interval or ())
-    values = {
-        "model": endpoint,
-        "rate": format_share(measured.value, percent=rate.percent),
-        "interval": "–".join(limits),
-        "n": measured.clusters,
-    }
-    if not values["interval"]:
-        return f"{endpoint} {values['rate']} (n = {measured.clusters})"
-    return gettext("%(model)s %(rate)s (95%% CI %(interval)s, n = %(n)d)") % values
+    """A rate with what it counts: '10.0% (3 of 30, 95% CI 3.5%–25.6%, 30 clusters)'."""
+    counted = f"n = {measured.n}"
+    if measured.score is None and measured.denominator == measured.n:  # neither points nor weights
+        of = {"numerator": measured.numerator, "denominator": measured.denominator}
+        counted = gettext("%(numerator)d of %(denominator)d") % of
+    parts = [counted]
+    if measured.interval:
+        low, high = (format_share(limit, percent=rate.percent) for limit in measured.interval)
+        parts.append(gettext("95%% CI %(low)s–%(high)s") % {"low": low, "high": high})
+    n = measured.clusters
+    parts.append(ngettext("%(n)d cluster", "%(n)d clusters", n) % {"n": n})
+    return f"{endpoint} {format_share(measured.value, percent=rate.percent)} ({', '.join(parts)})"
 
 
 def _differences(of: Report, rate: Rate, dataset: str, measured: set[str]) -> list[str]:
@@ -175,14 +177,19 @@ def _difference(each: ModelComparison, rate: Rate) -> str:
     higher, lower, difference, low, high = each.first, each.second, each.difference or 0.0, each.low, each.high
     if difference < 0 and low is not None and high is not None:
         higher, lower, difference, low, high = lower, higher, -difference, -high, -low
+    shown = format_difference(difference, rate)
     values = {
         "higher": higher,
         "lower": lower,
-        "difference": format_difference(difference, rate).removeprefix("+"),
+        "difference": shown.removeprefix("+"),
         "interval": format_interval(low, high, rate),
         "p": format_p(each.p_adjusted) or "–",
     }
-    said = gettext("%(higher)s is %(difference)s above %(lower)s (95%% CI %(interval)s, adjusted p %(p)s).") % values
+    if shown != format_difference(0.0, rate):
+        said = gettext("%(higher)s is %(difference)s above %(lower)s (95%% CI %(interval)s, adjusted p %(p)s).")
+    else:
+        said = gettext("%(higher)s and %(lower)s are %(difference)s apart (95%% CI %(interval)s, adjusted p %(p)s).")
+    said %= values
     if each.p_adjusted is not None and each.p_adjusted >= 0.05:
         said += " " + gettext("This does not show which of the two is higher.")
     return said

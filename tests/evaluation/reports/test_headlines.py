@@ -40,7 +40,7 @@ def test_the_answer_comes_first_with_intervals_and_the_release(release: Release,
     rates, difference = said.sentences
     measured = {row.endpoint: row.rates[report.planned_rate.name] for row in report.overall}
     low, high = measured["careful"].interval or (0.0, 0.0)
-    assert f"careful 10.0% (95% CI {low:.1%}–{high:.1%}, n = 30); reckless 60.0%" in rates
+    assert f"careful 10.0% (3 of 30, 95% CI {low:.1%}–{high:.1%}, 30 clusters); reckless 60.0%" in rates
     assert difference.startswith("reckless is 50.0 pp above careful (95% CI +")
     assert said.citation.startswith(f"@misc{{{release.name}-v{release.version},")
     assert release.sha256 in said.citation
@@ -54,10 +54,24 @@ def test_too_few_samples_are_said_once(admin_client: Client) -> None:
     run = run_with_verdicts(bare_release(("dialogue", [["A1"]])), one=lambda *_: "met", two=lambda *_: "not_met")
     report = queries.report(run)
     rates, difference = answer(report, report.planned_rate).sentences
-    assert "one 0.0% (n = 1); two 100.0% (n = 1)" in rates
+    assert "one 0.0% (0 of 1, 1 cluster); two 100.0% (1 of 1, 1 cluster)" in rates
     assert difference.startswith("Too few samples")
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "1 pair has too few samples for an interval" in page
+
+
+def test_a_rate_of_several_criteria_a_sample_names_both_numbers() -> None:
+    run = run_with_verdicts(
+        bare_release(*[("dialogue", [["A1"], ["A1"], ["A2"]])] * 20),
+        one=lambda at, _rubric: "not_met" if at < 9 else "met",
+        two=lambda at, _rubric: "not_met" if at >= 51 else "met",
+    )
+    report = queries.report(run)
+    rates, difference = answer(report, report.planned_rate).sentences
+    assert "one 15.0% (9 of 60, 95% CI" in rates
+    assert ", 20 clusters)" in rates
+    assert "one and two are 0.0 pp apart (95% CI" in difference
+    assert "above" not in difference
 
 
 def test_a_paused_run_says_why_first_and_compares_only_models_with_verdicts(
