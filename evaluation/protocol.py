@@ -4,7 +4,7 @@ A benchmark's `protocol.py` offers one `PROTOCOL: Protocol`, composed of the pla
 functions below.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -316,6 +316,18 @@ class Protocol:
         if self.pools(datasets):
             columns.append((COMBINED, gettext_noop("Combined")))
         return tuple(columns)
+
+    def whole(self, shown: Collection[str]) -> str:
+        """The data set that stands for the whole benchmark: all pooled, or its only one.
+
+        "" if `shown` has neither: one data set of several is not the whole.
+        """
+        if COMBINED in shown:
+            return COMBINED
+        only = [dataset.name for dataset in self.datasets]
+        if len(only) == 1 and only[0] in shown:
+            return only[0]
+        return ""
 
     def judging(self, rubric: str, preset: str = "") -> Judging | None:
         """How a judge decides on the rubric with this key; None if only code reads answers.

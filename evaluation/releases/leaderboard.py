@@ -437,10 +437,8 @@ def _compare_pairs(
 
 def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
     """The published tables with the board's rate, cut to its columns, with the board's models."""
+    whole = registry.protocol(benchmark).whole(dict(board.datasets))
     datasets = list(dict(board.datasets))
-    whole = ""
-    if datasets:
-        whole = datasets[-1]  # all together, if they are pooled
     tables = []
     for table in registry.published(benchmark):
         kept = []

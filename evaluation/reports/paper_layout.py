@@ -136,14 +136,6 @@ def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float 
     return [count / total for count in counts]
 
 
-def _whole(report: Report) -> str:
-    """All data sets pooled, else the first."""
-    names = [name for name, _label in report.datasets]
-    if COMBINED in names:
-        return COMBINED
-    return names[0]
-
-
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
     return all(column.measure in ("samples", "count", "drafts") for column in columns)
@@ -151,7 +143,7 @@ def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
     """What a column shows of a model; None where the report has no such number."""
-    dataset = column.dataset or _whole(report)
+    dataset = column.dataset or report.protocol.whole([name for name, _label in report.datasets])
     match column.measure:
         case "printed":
             return None

@@ -3,15 +3,17 @@
 import pytest
 
 from evaluation import registry
-from evaluation.published import filled
-from evaluation.reports import paper_layout
+from evaluation.models import Run
+from evaluation.published import PublishedTable, filled
+from evaluation.releases.leaderboard import beside_published, leaderboard
+from evaluation.reports import paper_layout, queries
 from review.charts.radar import RadarChart
-
-pytestmark = pytest.mark.plain
+from tests.engine import bare_release
+from tests.evaluation.test_metrics import run_with_verdicts
 
 
 def test_figure_4_of_mhb_has_a_radar_of_the_clusters_for_each_data_set() -> None:
-    figure = next(table for table in registry.published("mhb") if table.name == "Figure 4d")
+    figure = published_figure("Figure 4d")
     rates = [0.1, 0.2, 0.3, 0.4, 0.5] * 3
     without_e = [*rates[:4], None, *rates[5:]]
     [view] = paper_layout.views([filled(figure, {"a": without_e, "b": without_e})])
@@ -23,7 +25,32 @@ def test_figure_4_of_mhb_has_a_radar_of_the_clusters_for_each_data_set() -> None
 
 
 def test_models_that_cannot_be_told_apart_are_not_drawn() -> None:
-    figure = next(table for table in registry.published("mhb") if table.name == "Figure 4d")
+    figure = published_figure("Figure 4d")
     [view] = paper_layout.views([filled(figure, {f"m{n}": [0.5] * 15 for n in range(9)})])
     assert view.charts == ()
     assert len(view.filled.rows) == 9
+
+
+@pytest.mark.django_db
+def test_one_data_set_of_several_is_never_shown_as_the_papers_whole() -> None:
+    columns = [column.heading for column in published_figure("Figure 3").columns]
+    assert columns == ["Dialogue", "Report", "Combined"]
+    part = run_with_verdicts(bare_release(*[("dialogue", [["A1"]])] * 12), one=lambda *_: "met")
+    assert own_values(part) == [0.0, None, None]
+    [beside] = beside_published(leaderboard(part.release), "mhb")
+    assert [column.heading for column in beside.table.columns] == ["Dialogue"]
+    both = [("dialogue", [["A1"]]), ("report", [["A1"]])] * 12
+    whole = run_with_verdicts(bare_release(*both), one=lambda *_: "met")
+    assert own_values(whole) == [0.0, 0.0, 0.0]
+
+
+def published_figure(name: str) -> PublishedTable:
+    return next(table for table in registry.published("mhb") if table.name == name)
+
+
+def own_values(run: Run) -> list[float | None]:
+    """What Figure 3 of MHB shows of the only model of a run."""
+    tables = paper_layout.paper_tables(queries.report(run))
+    figure = next(each for each in tables if each.table.name == "Figure 3")
+    [row] = [row for row in figure.rows if not row.published]
+    return list(row.values)
