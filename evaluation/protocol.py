@@ -317,6 +317,14 @@ class Protocol:
             columns.append((COMBINED, gettext_noop("Combined")))
         return tuple(columns)
 
+    @property
+    def first_of_task(self) -> dict[str, DataSet]:
+        """The first data set of each task, to which verdicts that were made elsewhere belong."""
+        first: dict[str, DataSet] = {}
+        for dataset in self.datasets:
+            first.setdefault(dataset.task, dataset)
+        return first
+
     def whole(self, shown: Collection[str]) -> str:
         """The data set that stands for the whole benchmark: all pooled, or its only one.
 

@@ -216,7 +216,7 @@ class _Importer:
     ) -> None:
         self.result = ImportResult(run)
         self._run, self._verdicts, self._names = run, verdicts, names
-        self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
+        self._data_sets = protocol.first_of_task
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key and by criterion
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
         self._endpoints: dict[str, Endpoint | str] = {}  # by name; or the reason why there is none
@@ -304,7 +304,7 @@ class _Importer:
         rubrics_of: dict[int, dict[str, int]] = {}
         for pk, key, task in samples.values_list("pk", "key", "task"):
             self._samples[key] = pk, rubrics_of.setdefault(pk, {})
-            self._variant_of[pk] = self._variants.get(task, "")
+            self._variant_of[pk] = self._data_sets[task].variant
         rubrics = ReleasedRubric.objects.filter(sample__in=rubrics_of).order_by("pk")
         for sample, key, criterion, pk in rubrics.values_list("sample_id", "key", "criterion", "pk"):
             rubrics_of[sample].setdefault(criterion, pk)  # tools that know no keys name it by its text

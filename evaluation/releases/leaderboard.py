@@ -70,6 +70,13 @@ class LeaderboardEntry:
     coverage: Coverage | None = None
 
     @property
+    def deciding(self) -> Standing:
+        """The score that decides the rank: on all data sets pooled, else on the first."""
+        if self.scores[-1].dataset == COMBINED:
+            return self.scores[-1]
+        return self.scores[0]
+
+    @property
     def has_interval(self) -> bool:
         return any(score.low is not None for score in self.scores)
 
@@ -95,7 +102,7 @@ class IncompleteResult:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The models of a release, the best first, by the first rate on the last or pooled data set.
+    """The models of a release, the best first, by the first rate on all data sets or the first.
 
     Incomplete results that are published as such come last. Ranked are the models whose runs were
     judged in the way that most models share.
@@ -114,6 +121,13 @@ class Leaderboard:
     judges: Hidden[tuple[str, ...]]
     simulated: bool
     undecided: int
+
+    @property
+    def ranked_by(self) -> str:
+        """The label of the data set that decides the ranks; "" without entries."""
+        if not self.entries:
+            return ""
+        return dict(self.datasets)[self.entries[0].deciding.dataset]
 
     @property
     def selected(self) -> bool:
@@ -181,7 +195,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     `all_ranked`.
     """
     protocol = registry.protocol(release.benchmark)
-    rate, datasets = protocol.rates[0], runs_queries.data_sets_in(release)
+    rate, datasets = protocol.rates[0], runs_queries.usual_data_sets(release)
     columns = protocol.columns(datasets)
     finished, usable = _finished_runs(release)
     published = set(releases_queries.incomplete_publications(release).values_list("run", "endpoint"))
@@ -237,7 +251,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         )
         entries.append(entry)
         is_compared = entry.coverage is None and not entry.differs and (all_ranked or not entry.selected)
-        if is_compared and entry.scores[-1].value is not None:
+        if is_compared and entry.deciding.value is not None:
             ranked.append(entry)
             measured.append((run, endpoint))
     rank_of = _ranks(measured, ranked, rate, datasets, keys, sign)
@@ -248,7 +262,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         with_ranks.append(entry)
 
     def place(entry: LeaderboardEntry) -> tuple[bool, bool, bool, float, str]:
-        value = entry.scores[-1].value
+        value = entry.deciding.value
         comes_last = entry.selected and not all_ranked
         return entry.coverage is not None, comes_last, value is None, sign * (value or 0), entry.endpoint
 
@@ -328,7 +342,7 @@ def incomplete_results(release: Release) -> list[IncompleteResult]:
 
     Not of runs with other settings than the benchmark's.
     """
-    datasets = runs_queries.data_sets_in(release)
+    datasets = runs_queries.usual_data_sets(release)
     results = []
     for run in _finished_runs(release)[1]:
         for endpoint, covered in coverages(run, datasets):
@@ -381,18 +395,18 @@ def _ranks(
     keys: Mapping[int, str],
     sign: int,
 ) -> Mapping[str, Rank]:
-    """The ranks by the last score, each with the range of ranks that the data do not rule out.
+    """The ranks by the deciding score, each with the range of ranks that the data do not rule out.
 
     Empty if the models cannot be compared. `sign`: of a rate by which the best come first.
     """
     sort_values: dict[str, float] = {}
     for entry in entries:
-        sort_values[entry.endpoint] = sign * (entry.scores[-1].value or 0)
+        sort_values[entry.endpoint] = sign * (entry.deciding.value or 0)
     if not 2 <= len(sort_values) <= MAX_RANKED:
         return {}
     compared_on = datasets
-    if entries[0].scores[-1].dataset != COMBINED:
-        compared_on = datasets[-1:]
+    if entries[0].deciding.dataset != COMBINED:
+        compared_on = datasets[:1]
     stamp = ",".join([f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured])
     key = ""
     if all(keys.values()):

@@ -96,13 +96,19 @@ def data_sets_in(release: Release) -> tuple[DataSet, ...]:
     return tuple(dataset for dataset in registry.protocol(release.benchmark).datasets if dataset.task in present)
 
 
+def usual_data_sets(release: Release) -> tuple[DataSet, ...]:
+    """Those of them that a run asks if it names none."""
+    return tuple(dataset for dataset in data_sets_in(release) if dataset.by_default)
+
+
 def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     """The data sets that a run asks: one of each task, for verdicts that were made elsewhere."""
     available = data_sets_in(run.release)
     if run.variants:
         return tuple(dataset for dataset in available if dataset.name in run.variants)
-    if run.origin == Run.Origin.IMPORTED:  # in the variant that an import gives them
-        return tuple({dataset.task: dataset for dataset in available}.values())
+    if run.origin == Run.Origin.IMPORTED:
+        first = registry.protocol(run.release.benchmark).first_of_task.values()
+        return tuple(dataset for dataset in available if dataset in first)
     return available
 
 
@@ -116,10 +122,10 @@ def data_set_named(run: Run, name: str) -> DataSet | None:
 
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
-    available = data_sets_in(settings.release)
     if settings.datasets:
+        available = data_sets_in(settings.release)
         return tuple(dataset for dataset in available if dataset.name in settings.datasets)
-    return tuple(dataset for dataset in available if dataset.by_default)
+    return usual_data_sets(settings.release)
 
 
 def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[ReleasedSample]:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.models import ResponseScore
+from evaluation.releases.leaderboard import incomplete_results, leaderboard
 from evaluation.reports import paper_layout, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
@@ -91,3 +92,7 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
         reverse("evaluation:results", args=[run.release.name, run.release.version])
     ).content.decode()
     assert "Prometheus-2-8x7B" in board
+    [entry] = leaderboard(run.release).entries
+    assert entry.deciding.dataset == "combined"
+    assert entry.deciding.value == combined.rates["f1"].value
+    assert not incomplete_results(run.release), "formats that no launch asks by default are no part of the whole"

@@ -196,7 +196,7 @@ def _archive(*names: str) -> bytes:
     ("data", "reason"),
     [
         (b"", "It is empty"),
-        (gzip.compress(b"{}"), "a gzip archive: unpack it first"),
+        (gzip.compress(b"{}", mtime=0), "a gzip archive: unpack it first"),
         (_archive("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet or document: save the table as CSV"),
         (_archive("results.jsonl"), "unpack this archive"),
         (b"<html></html>", "a web page"),

@@ -15,7 +15,7 @@ from evaluation import errors
 from evaluation.interchange import files, importing
 from evaluation.models import IncompletePublication, Judgment, Publication, Run
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import leaderboard
+from evaluation.releases.leaderboard import LeaderboardEntry, Standing, leaderboard
 from evaluation.reports import queries as reports_queries
 from generation.models import Erratum, Release, Sample
 from generation.models.work import Work
@@ -415,3 +415,13 @@ def test_the_command_publishes_and_withdraws(release: Release, capsys: pytest.Ca
     for wrong in (["bare", "--withdraw"], ["nothing"]):
         with pytest.raises(CommandError):
             call_command("publish_results", *wrong)
+
+
+@pytest.mark.parametrize(
+    ("datasets", "deciding"), [(["free", "rep-v", "rep-vk"], "free"), (["dialogue", "report", "combined"], "combined")]
+)
+def test_ranks_are_based_on_all_data_sets_pooled_or_on_the_first(datasets: list[str], deciding: str) -> None:
+    """Later data sets give a model more, such as a reference trace."""
+    scores = tuple(Standing(name, 0.5, None, None, 1, 2, 0) for name in datasets)
+    entry = LeaderboardEntry("a", "a", 1, "", timezone.now(), simulated=False, scores=scores)
+    assert entry.deciding.dataset == deciding
