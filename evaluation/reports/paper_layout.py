@@ -262,7 +262,7 @@ def as_latex(report: Report) -> str:
     lines = ["% needs \\usepackage{booktabs}"]
     for each in paper_tables(report):
         notices = " ".join(notice.strip(">* ") for notice in _notices(report))
-        caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {notices}".strip()
+        caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {each.table.note} {notices}".strip()
         lines += text_tables.latex(caption, _head(each), _cells(each))
     return "\n".join(lines) + "\n"
 

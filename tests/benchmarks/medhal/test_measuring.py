@@ -82,6 +82,8 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     assert [row.cells[2] for row in tables["Table 7"].rows if not row.published] == [own.cells[2]]
     for write in paper_layout.FORMATS.values():
         assert "Prometheus-2-8x7B" in write(report)
+    for name in ("md", "latex"):
+        assert "positive: factual" in paper_layout.FORMATS[name](report), "what a reader has to know to compare"
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "As in the paper" in page
     assert "Prometheus-2-8x7B" in page

@@ -12,8 +12,8 @@ from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
 
 
-def test_figure_4_of_mhb_has_a_radar_of_the_clusters_for_each_data_set() -> None:
-    figure = published_figure("Figure 4d")
+def test_the_clusters_of_mhb_have_a_radar_for_each_data_set() -> None:
+    figure = published_figure("Supplement")
     rates = [0.1, 0.2, 0.3, 0.4, 0.5] * 3
     without_e = [*rates[:4], None, *rates[5:]]
     [view] = paper_layout.views([filled(figure, {"a": without_e, "b": without_e})])
@@ -25,7 +25,7 @@ def test_figure_4_of_mhb_has_a_radar_of_the_clusters_for_each_data_set() -> None
 
 
 def test_models_that_cannot_be_told_apart_are_not_drawn() -> None:
-    figure = published_figure("Figure 4d")
+    figure = published_figure("Supplement")
     [view] = paper_layout.views([filled(figure, {f"m{n}": [0.5] * 15 for n in range(9)})])
     assert view.charts == ()
     assert len(view.filled.rows) == 9
