@@ -156,6 +156,10 @@ class NotApproved(GenerationError, status=409):
     """This sample is not approved, or it was withdrawn."""
 
 
+class AlreadyReported(GenerationError, status=409):
+    """This sample has been reported. An admin will decide."""
+
+
 class NotReported(GenerationError, status=409):
     """Nobody has reported this sample, or the report was decided."""
 

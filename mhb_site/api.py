@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from allauth.core.internal import ratelimit
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import update_last_login
 from django.http.response import HttpResponseBase
@@ -15,7 +16,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 from knox.models import AuthToken
 from knox.settings import knox_settings
 from rest_framework import serializers
-from rest_framework.exceptions import AuthenticationFailed, ValidationError
+from rest_framework.exceptions import AuthenticationFailed, Throttled, ValidationError
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -96,7 +97,7 @@ class Token(APIView):
     """Get a token for a username, a password and, if set up, a second-factor code.
 
     Send the token as `Authorization: Bearer TOKEN`. An account has at most 20; a new one then
-    replaces the oldest. Too many failures: 429.
+    replaces the oldest. Too many attempts: 429.
     """
 
     authentication_classes = [BearerTokenAuthentication]
@@ -113,6 +114,9 @@ class Token(APIView):
             with signatures.count_refusals(request._request, user, AuthenticationFailed()):
                 if not signatures.use_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
+        # Each leaves an event for good: as often as signing in on the page. Failures have limits of their own.
+        if not ratelimit.consume(request._request, app="allauth.account", action="login"):
+            raise Throttled
         issued, token = issue_token(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # sending the signal would make axes start a session
         data = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data

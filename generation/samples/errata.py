@@ -44,11 +44,13 @@ def may_report(user: User, sample: Sample) -> bool:
 def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
     """Report an approved sample as wrong: it stays out of releases until an admin decides.
 
-    Raises UnknownSample if there is none that `actor` may read; NotApproved, ReasonMissing,
-    TooLong.
+    Raises UnknownSample if there is none that `actor` may read; NotApproved, AlreadyReported,
+    ReasonMissing, TooLong.
     """
     with recording_events():
         sample = _lock_approved(sample_id, reader=actor)
+        if _is_reported(sample):
+            raise errors.AlreadyReported
         return _record_erratum(sample, Kind.REPORTED, actor, reason)
 
 
@@ -60,8 +62,7 @@ def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
     require(actor, Can.PRODUCE)
     with recording_events():
         sample = _lock_approved(sample_id)
-        last = Erratum.objects.filter(sample=sample).order_by("-pk").first()
-        if last is None or last.kind != Kind.REPORTED:
+        if not _is_reported(sample):
             raise errors.NotReported
         return _record_erratum(sample, Kind.DISMISSED, actor, reason)
 
@@ -93,6 +94,11 @@ def _lock_approved(sample_id: int, reader: User | None = None) -> Sample:
     if sample.status != Sample.Status.APPROVED:
         raise errors.NotApproved
     return sample
+
+
+def _is_reported(sample: Sample) -> bool:
+    """Whether a report of this sample waits for an admin."""
+    return _undecided().filter(sample=sample).exists()
 
 
 def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
@@ -142,10 +148,7 @@ def reportable_version(physician: User, review: Review) -> SampleVersion | None:
 def own_review_context(review: Review) -> dict[str, object]:
     """Context for the page of an own review: whether its sample can be reported, or has been."""
     version = reportable_version(review.physician, review)
-    last = None
-    if version:
-        last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first()
-    reported = last is not None and last.kind == Kind.REPORTED
+    reported = version is not None and _is_reported(version.sample)
     return {"reportable": version is not None and not reported, "reported": reported}
 
 

@@ -100,3 +100,10 @@ def test_a_closed_account_gets_no_token(ana: User) -> None:
     ana.is_active = False
     ana.save()
     assert sign_in("ana").status_code == 401
+
+
+def test_an_address_asks_for_tokens_as_often_as_it_signs_in_on_the_page(ana: User, settings: Any) -> None:
+    settings.ACCOUNT_RATE_LIMITS = {"login": "2/m/ip"}
+    answers = [sign_in("ana") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    assert PersonEvent.objects.filter(kind="token").count() == 2

@@ -93,6 +93,9 @@ def test_a_reported_sample_waits_for_an_admin(
     errata.report(approved_samples[1].pk, actor=rui, reason="I think that it is true.")
     preview = services.preview("own", benchmark="mhb")
     assert (preview.samples, preview.excluded) == (2, {"reported": 1})
+    for person in (rui, adela):
+        with pytest.raises(errors.AlreadyReported):
+            errata.report(approved_samples[1].pk, actor=person, reason="As I said.")
     card = data_card.data_card(release)
     assert "| reported | not yet decided |" in card
     assert "I think" not in card, "the text of a report is not published"
