@@ -1,12 +1,13 @@
 """Imports verdicts made elsewhere as a run, matched by the keys of samples and rubrics."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db import transaction
-from django.db.models import Value
+from django.db.models import QuerySet, Value
 from django.utils import timezone
 from django.utils.translation import gettext_noop as _
 from pydantic import Field
@@ -21,6 +22,7 @@ from evaluation.protocol import Protocol
 from evaluation.runs import queries
 from evaluation.runs.rows import tallies
 from evaluation.runs.settings import RELEASE_HELP
+from generation.common.chunks import insert_rows
 from generation.endpoints import services as endpoints_services
 from generation.jobs.settings import AskedAs, Settings
 from generation.llm.errors import BrokenReply
@@ -38,6 +40,7 @@ ERROR_BY_OUTCOME = {"unparsed": BrokenReply.__name__, "refused": NOT_JUDGED, "cu
 FAILED_ELSEWHERE = "FailedElsewhere"  # the error of responses that failed where they were made
 
 Question = tuple[int, int, int]  # endpoint, sample, repeat
+QUESTION = ("endpoint_id", "sample_id", "repeat")
 Verdict = several_judges.Verdict
 SOLE_JUDGE = 0  # the judge of every verdict in a study with one judge, or with none named
 
@@ -386,13 +389,16 @@ class _Importer:
 
     # -------------------------------------------------------------------------------------- storing
 
+    def _responses_to(self, questions: Collection[Question]) -> QuerySet[Response]:
+        """The stored responses to these questions, and to some others on the same samples."""
+        endpoints, samples = ({question[place] for question in questions} for place in (0, 1))
+        return Response.objects.filter(run=self._run, endpoint__in=endpoints, sample__in=samples)
+
     def _load_answers(self, questions: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
         by_pk: dict[int, _Answer] = {}
-        endpoints, samples = ({question[place] for question in questions} for place in (0, 1))
-        rows = Response.objects.filter(run=self._run, endpoint__in=endpoints, sample__in=samples)
-        columns = ("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text", "about")
-        for pk, endpoint, sample, repeat, outcome, text, about in rows.values_list(*columns):
+        rows = self._responses_to(questions).values_list("pk", *QUESTION, "outcome", "text", "about")
+        for pk, endpoint, sample, repeat, outcome, text, about in rows:
             if (endpoint, sample, repeat) in questions:
                 answer = _Answer(outcome, text, pk, about.get("log", ""))
                 by_pk[pk] = answers[endpoint, sample, repeat] = answer
@@ -470,47 +476,65 @@ class _Importer:
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
         texts = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.pk and each.text_added]
         Response.objects.bulk_update(texts, ["text"], batch_size=500)
-        replaced = [self._response(*question, each) for question, each in answers.items() if each.pk and each.replaced]
-        Judgment.objects.filter(response__in=replaced).delete()
-        Response.objects.bulk_update(replaced, ["outcome", "text", "status", "error", "about"], batch_size=500)
-        new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
-        responses = Response.objects.bulk_create(self._response(*question, answer) for question, answer in new)
-        for (_question, answer), response in zip(new, responses, strict=True):
-            answer.pk = response.pk
+        self._replace_failed(answers)
+        new = {question: answer for question, answer in answers.items() if answer.pk is None}
+        rows = []
+        for question, answer in new.items():
+            values = self._response_values(*question, answer)
+            rows.append({**values, "about": json.dumps(values["about"])})
+        insert_rows(Response, rows)
+        for pk, endpoint, sample, repeat in self._responses_to(new).values_list("pk", *QUESTION):
+            if (endpoint, sample, repeat) in new:
+                new[endpoint, sample, repeat].pk = pk
         verdicts = ((answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts)
         if self._run.panel:
             several_judges.store_votes(self._run, list(verdicts))
             return
-        Judgment.objects.bulk_create(
-            Judgment(
-                run=self._run,
-                response_id=response,
-                rubric_id=rubric,
-                verdict=verdict,
-                explanation=explanation,
-                status=Status.FAILED if error else Status.DONE,
-                error=error,
-            )
-            for response, rubric, _judge, (verdict, error), explanation in verdicts
-        )
+        insert_rows(Judgment, (self._judgment_values(*verdict) for verdict in verdicts))
 
-    def _response(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> Response:
-        failed = answer.outcome == FAILED
+    def _replace_failed(self, answers: Mapping[Question, _Answer]) -> None:
+        replaced = []
+        for question, answer in answers.items():
+            if answer.pk and answer.replaced:
+                replaced.append(Response(pk=answer.pk, **self._response_values(*question, answer)))
+        Judgment.objects.filter(response__in=replaced).delete()
+        Response.objects.bulk_update(replaced, ["outcome", "text", "status", "error", "about"], batch_size=500)
+
+    def _judgment_values(
+        self, response: int, rubric: int, _judge: int, verdict: Verdict, explanation: str
+    ) -> dict[str, Any]:
+        word, error = verdict
+        status = Status.DONE
+        if error:
+            status = Status.FAILED
+        return {
+            "run": self._run.pk,
+            "response": response,
+            "rubric": rubric,
+            "verdict": word,
+            "explanation": explanation,
+            "status": status.value,
+            "error": error,
+        }
+
+    def _response_values(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> dict[str, Any]:
         about = {}
         if answer.log:
-            about = {"log": answer.log}
+            about["log"] = answer.log
         if answer.replaced:
             about["replaced"] = FAILED
-        return Response(
-            pk=answer.pk,
-            run=self._run,
-            about=about,
-            endpoint_id=endpoint,
-            sample_id=sample,
-            variant=self._variant_of[sample],
-            repeat=repeat,
-            outcome=answer.outcome,
-            text=answer.text,
-            status=Status.FAILED if failed else Status.DONE,
-            error=FAILED_ELSEWHERE if failed else "",
-        )
+        status, error = Status.DONE, ""
+        if answer.outcome == FAILED:
+            status, error = Status.FAILED, FAILED_ELSEWHERE
+        return {
+            "run_id": self._run.pk,
+            "about": about,
+            "endpoint_id": endpoint,
+            "sample_id": sample,
+            "variant": self._variant_of[sample],
+            "repeat": repeat,
+            "outcome": answer.outcome,
+            "text": answer.text,
+            "status": status.value,
+            "error": error,
+        }

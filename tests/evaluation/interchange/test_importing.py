@@ -87,6 +87,14 @@ def test_the_same_file_twice_adds_nothing_twice(release: Release, tmp_path: Path
     assert import_rows(release, tmp_path, *ALL, study="another").run != first.run
 
 
+def test_texts_are_stored_as_they_stand_in_more_rows_than_a_statement_takes(release: Release, tmp_path: Path) -> None:
+    text = "5\t%s of\n\\N, \\. and \\t; 'a', \"b\"\n\\.\n"
+    lines = [row(met=n % 2 == 0, repeat=n, response=f"{n} {text}", explanation=text) for n in range(200)]
+    assert import_rows(release, tmp_path, *lines).added == 200
+    stored = Judgment.objects.order_by("response__repeat").values_list("response__text", "explanation", "verdict")
+    assert list(stored) == [(f"{n} {text}", text, "met" if n % 2 == 0 else "not_met") for n in range(200)]
+
+
 def test_every_outcome_is_stored_with_the_right_state(release: Release, tmp_path: Path) -> None:
     lines = [
         row(FIRST, "R1", None, "m1", outcome="refused", response="I cannot."),
@@ -191,19 +199,20 @@ def _archive(*names: str) -> bytes:
     return data.getvalue()
 
 
+OTHER_FILES = [
+    (b"", "It is empty"),
+    (gzip.compress(b"{}"), "a gzip archive: unpack it first"),
+    (_archive("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet or document: save the table as CSV"),
+    (_archive("results.jsonl"), "unpack this archive"),
+    (b"<html></html>", "a web page"),
+    (b"PAR1", "a Parquet file"),
+    (b"Sample,Rubric,Model\nS,R,m\n", "no column 'sample', 'rubric', 'met'"),
+]
+
+
+# Named by the reason: the bytes of an archive contain the time, and workers must name a test alike.
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "It is empty"),
-        (gzip.compress(b"{}", mtime=0), "a gzip archive: unpack it first"),
-        (_archive("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet or document: save the table as CSV"),
-        (_archive("results.jsonl"), "unpack this archive"),
-        (b"<html></html>", "a web page"),
-        (b"PAR1", "a Parquet file"),
-        (b"Sample,Rubric,Model\nS,R,m\n", "no column 'sample', 'rubric', 'met'"),
-    ],
-)
+@pytest.mark.parametrize(("data", "reason"), OTHER_FILES, ids=[reason for _data, reason in OTHER_FILES])
 def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, data: bytes, reason: str) -> None:
     path = tmp_path / "results"
     path.write_bytes(data)
