@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from evaluation.numbers.averages import mean
+
 # What a column shows: a rate; the mean of a score, or the number of answers that have it; the share
 # of a model's errors that lie in the column's data set or facet value; of a contrast, the gain and
 # the shares of answers fixed and broken; or of the samples of a facet value, whatever the models,
@@ -164,7 +166,7 @@ def filled(table: PublishedTable, own: Mapping[str, Sequence[float | None]]) -> 
     if table.means:
         for group in order or [""]:
             if len(members[group]) > 1 or (members[group] and table.groups):
-                means = [_mean(column) for column in zip(*members[group], strict=True)]
+                means = [mean(column) for column in zip(*members[group], strict=True)]
                 rows.append(_own(table, "mean", group, means, mean=True))
 
     def place(row: FilledRow) -> tuple[int, bool, bool]:
@@ -194,11 +196,3 @@ def _own(
 ) -> FilledRow:
     cells = tuple(column.text(value) for column, value in zip(table.columns, values, strict=True))
     return FilledRow(model, group, tuple(values), cells, published=False, mean=mean)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The unweighted mean; None where a model has no number."""
-    known = [value for value in values if value is not None]
-    if known and len(known) == len(values):
-        return sum(known) / len(known)
-    return None

@@ -1,11 +1,12 @@
 """Effects of asking in another variant: charts, table rows, and the answers behind them."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
-from django.utils.translation import gettext, pgettext
+from django.utils.translation import gettext, gettext_noop, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
@@ -13,6 +14,7 @@ from evaluation.answers import queries
 from evaluation.models import Judgment, Response, Run
 from evaluation.numbers import changes as counted
 from evaluation.numbers.changes import ALL, BROKEN, FIXED, KEPT, STAYED, Change
+from evaluation.numbers.rates import of_rate, rate_named
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.queries import Report
@@ -41,10 +43,9 @@ def rates_with_changes(report: Report) -> list[Rate]:
 def change_lines(report: Report, rate: Rate) -> list[tuple[Change, str, str]]:
     """Every change, with the addresses of the samples that it fixed and broke."""
     lines = []
-    for change in report.numbers.changes:
-        if change.rate == rate.name:
-            fixed = changed_samples_url(report.run, change, FIXED)
-            lines.append((change, fixed, changed_samples_url(report.run, change, BROKEN)))
+    for change in of_rate(report.numbers.changes, rate):
+        fixed = changed_samples_url(report.run, change, FIXED)
+        lines.append((change, fixed, changed_samples_url(report.run, change, BROKEN)))
     return lines
 
 
@@ -64,7 +65,7 @@ def flows(report: Report, rate: Rate, endpoint: str) -> list[FlowChart]:
     """A chart of each contrast, for one model or for all together."""
     datasets = dict(report.datasets)
     states = (pgettext("answers", "Right"), pgettext("answers", "Wrong"))
-    shown = [change for change in report.numbers.changes if (change.rate, change.endpoint) == (rate.name, endpoint)]
+    shown = [change for change in of_rate(report.numbers.changes, rate) if change.endpoint == endpoint]
     heads = (gettext("Before"), gettext("After"))
     charts = []
     for index, change in enumerate(shown):
@@ -85,10 +86,13 @@ def samples_with_move(run: Run, report: Report, query: Mapping[str, str], reader
     Empty if the query is not one of `changed_samples_url`.
     """
     protocol = registry.protocol(run.release.benchmark)
-    rate = next((rate for rate in rates_with_changes(report) if rate.name == query.get("rate")), None)
-    known = {(first, second) for first, second, _label in protocol.contrasts}
-    first, second, endpoint, move = (query.get(name, "") for name in ("first", "second", "model", "move"))
-    if rate is None or move not in MOVES or (first, second) not in known or endpoint not in (ALL, *report.endpoints):
+    rate = rate_named(rates_with_changes(report), query.get("rate", ""))
+    contrasts = [(first, second) for first, second, _label in protocol.contrasts]
+    first, second = query.get("first", ""), query.get("second", "")
+    endpoint, move = query.get("model", ""), query.get("move", "")
+    if rate is None or move not in MOVES:
+        return []
+    if (first, second) not in contrasts or endpoint not in (ALL, *report.endpoints):
         return []
     totals = unit_totals(run_frame(run).current, [rate])[rate.name]
     moved = counted.samples_with_move(totals, protocol, first=first, second=second, endpoint=endpoint, move=move)
@@ -105,8 +109,9 @@ def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> d
     """
     protocol = registry.protocol(run.release.benchmark)
     datasets = {dataset.name: dataset for dataset in protocol.datasets}
-    pair = [datasets[query[name]] for name in ("second", "first")]
-    order = [dataset.variant for dataset in pair]
+    before, after = datasets[query["second"]], datasets[query["first"]]
+    labels = {before.variant: gettext(before.label), after.variant: gettext(after.label)}
+    order = [before.variant, after.variant]
     rows = Response.objects.filter(run=run, sample=sample, variant__in=order)
     if query.get("model"):
         rows = rows.filter(endpoint__name=query["model"])
@@ -116,27 +121,28 @@ def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> d
     for row in responses:
         row.sample = sample
     texts = chains.judged_texts(protocol, responses)
-    labels = {dataset.variant: gettext(dataset.label) for dataset in pair}
-    judged: dict[int, list[Judgment]] = {}
+    verdicts: dict[int, list[dict[str, Any]]] = defaultdict(list)  # by response
     for judgment in Judgment.objects.filter(response__in=responses).select_related("rubric").order_by("rubric__pk"):
-        judged.setdefault(judgment.response_id, []).append(judgment)
+        verdicts[judgment.response_id].append(queries.with_verdict(judgment, protocol))
     columns: list[tuple[str, Sequence[str], list[dict[str, Any]]]] = []  # heading, texts, verdicts
     if protocol.reference is not None:
         text = protocol.reference(runs_queries.sample_value(sample))
         columns.append((gettext("Reference"), _part_texts(protocol, text), []))
     for row in responses:
-        verdicts = [queries.with_verdict(judgment, protocol) for judgment in judged.get(row.pk, [])]
         head = f"{row.endpoint.name}, {labels[row.variant]}"
-        columns.append((head, _part_texts(protocol, texts[row.pk]), verdicts))
-    if protocol.parts:
-        names = [gettext(label) for label, _text in protocol.parts("")]
-    else:
-        names = [gettext("Answer")]
-    parts = [(name, [texts[index] for _head, texts, _verdicts in columns]) for index, name in enumerate(names)]
+        columns.append((head, _part_texts(protocol, texts[row.pk]), verdicts[row.pk]))
+    parts = []
+    for index, (label, _text) in enumerate(_parts(protocol, "")):
+        parts.append((gettext(label), [texts[index] for _head, texts, _verdicts in columns]))
     return {"columns": columns, "rows": parts}
 
 
-def _part_texts(protocol: Protocol, text: str) -> Sequence[str]:
+def _parts(protocol: Protocol, text: str) -> Sequence[tuple[str, str]]:
+    """The parts of a text with their labels; a benchmark that tells none apart has one."""
     if protocol.parts:
-        return [part for _label, part in protocol.parts(text)]
-    return [text]
+        return protocol.parts(text)
+    return [(gettext_noop("Answer"), text)]
+
+
+def _part_texts(protocol: Protocol, text: str) -> list[str]:
+    return [part for _label, part in _parts(protocol, text)]

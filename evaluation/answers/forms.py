@@ -27,7 +27,13 @@ ALWAYS_SHOWN = ("endpoint", "dataset", "value", "verdict")
 def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str]) -> list[tuple[str, str]]:
     if view.values:
         return [(value, gettext(label)) for value, label in view.values if value in present]
-    return [(value, f"{value} {terms.get(value, '')}") for value in present]
+    values = []
+    for value in present:
+        label = ""
+        if value in terms:
+            label = gettext(terms[value])
+        values.append((value, f"{value} {label}"))
+    return values
 
 
 class JudgmentFilters(forms.Form):
@@ -55,8 +61,7 @@ class JudgmentFilters(forms.Form):
         super().__init__(*args, **kwargs)
         self._counts = run.release.counts
         protocol = registry.protocol(run.release.benchmark)
-        terms = {term.code: gettext(term.label) for term in samples_queries.terms(run.release.benchmark)}
-        names = [endpoint.name for endpoint in run.endpoints.all()]
+        terms = samples_queries.term_labels(run.release.benchmark)
         groups: list[tuple[str, Any]] = []
         severities: list[Any] = []
         for view in protocol.facets:
@@ -70,23 +75,24 @@ class JudgmentFilters(forms.Form):
         words = (*protocol.known_verdicts, UNJUDGED)
         verdicts: list[tuple[str, Any]] = [(word, verdict_label(word, protocol)) for word in words]
         # The choices so far. A choice of several verdicts is joined by commas.
-        offered = {verdict for verdict, _label in verdicts}
+        offered = set[str](words)
         for rate in protocol.rates:
             parts = [
                 (",".join(sorted(rate.hits)), gettext("numerator")),
                 (",".join(sorted(rate.counted)), gettext("counted")),
                 (",".join(excluded_verdicts(protocol, rate)), gettext("excluded")),
             ]
-            if new := [(joined, label) for joined, label in parts if joined not in offered]:
+            new = [part for part in parts if part[0] not in offered]
+            if new:
                 verdicts.append((gettext(rate.label), new))
-                offered.update(joined for joined, _label in new)
+                offered.update(dict(new))
         judges, arms = list[Any](), list[Any]()
         if run.panel:
             judges = [(queries.DISAGREE, _("judges disagree"))]
         if reports_queries.has_controls(run):
             arms = Sample.Arm.choices
         choices: dict[str, list[Any]] = {
-            "endpoint": [(name, name) for name in names],
+            "endpoint": [(endpoint.name, endpoint.name) for endpoint in run.endpoints.all()],
             "dataset": [(dataset.name, gettext(dataset.label)) for dataset in runs_queries.data_sets_of(run)],
             "value": groups,
             "verdict": verdicts,
@@ -108,8 +114,13 @@ class JudgmentFilters(forms.Form):
         value = self.cleaned_data.get("value", "")
         named = self.data.get("facet", "")
         known = {**self._counts, POLARITY: self._polarities}
-        facets = [name for name, values in known.items() if value and value in values]
-        facet = next(iter(facets), "")
+        facets = []
+        for name, values in known.items():
+            if value and value in values:
+                facets.append(name)
+        facet = ""
         if named in facets:
             facet = named
+        elif facets:
+            facet = facets[0]
         return {**self.cleaned_data, "facet": facet}

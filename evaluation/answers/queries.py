@@ -11,7 +11,7 @@ from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import Ask, Protocol
 from evaluation.reports import queries as reports_queries
-from evaluation.runs.queries import data_sets_of
+from evaluation.runs.queries import data_set_named
 from evaluation.runs.rows import chains
 from generation.models import Call, Facet, ReleasedRubric, ReleasedSample
 from generation.samples.queries import visible_to
@@ -40,10 +40,10 @@ def judgments(
     the judgments behind a number of the report (`evaluation.reports.queries.judgments`).
     """
     matches = visible_to(reader, reports_queries.judgments(run, **report_filters), "rubric__sample")
-    dataset_name = report_filters.get("dataset")
-    if task := next((dataset.task for dataset in data_sets_of(run) if dataset.name == dataset_name), ""):
+    dataset = data_set_named(run, report_filters.get("dataset", ""))
+    if dataset is not None:
         # The rubrics of a task are adjacent in a release, so the database can start at the first.
-        rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, sample__task=task)
+        rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, sample__task=dataset.task)
         matches = matches.filter(rubric__gte=rubrics.aggregate(first=Min("pk"))["first"] or 0)
     if report_filters.get("endpoint"):
         matches = matches.filter(response__run=run)  # the leading column of the index on responses
@@ -57,7 +57,11 @@ def judgments(
         voted = Vote.objects.filter(judgment=OuterRef("pk"), verdict__gt="")
         other = Vote.objects.filter(judgment=OuterRef("judgment"), verdict__gt=OuterRef("verdict"))
         matches = matches.filter(Exists(voted.filter(Exists(other))))
-    if result := search(run, text) if isinstance(text, str) else text:
+    if isinstance(text, str):
+        result = search(run, text)
+    else:
+        result = text
+    if result:
         matches = matches.filter(Q(response__in=result.responses) | Q(pk__in=result.judgments))
     return matches.order_by(*ORDER)
 
@@ -120,7 +124,7 @@ def side_by_side(run: Run, key: str, reader: object) -> SideBySide | None:
     after = keys.filter(position__gt=sample.position).order_by("position").first()
     rows = Response.objects.filter(run=run, sample=sample).select_related("endpoint")
     responses = tuple(rows.order_by("variant", "endpoint__name", "repeat"))
-    judgments = Judgment.objects.filter(response__in=[row.pk for row in responses])
+    judgments = Judgment.objects.filter(response__in=responses)
     by_cell = {(row.rubric_id, row.response_id): row for row in judgments}
     criteria = []
     for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk"):

@@ -9,6 +9,7 @@ words of one or two letters on SQLite. A search for only such words scans a limi
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django.db import connection
@@ -45,10 +46,8 @@ def search(run: Run, text: str) -> SearchResult | None:
     words = text[:MAX_LETTERS].split()[:MAX_WORDS]
     if not words:
         return None
-    responses, judgments = (
-        _matching_ids(Response, "text", run, words),
-        _matching_ids(Judgment, "explanation", run, words),
-    )
+    responses = _matching_ids(Response, "text", run, words)
+    judgments = _matching_ids(Judgment, "explanation", run, words)
     more = max(len(responses), len(judgments)) > MAX_MATCHES
     partial = _without_index(words) and max(run.responses_total, run.rubrics_total) > MAX_SCANNED
     return SearchResult(tuple(responses[:MAX_MATCHES]), tuple(judgments[:MAX_MATCHES]), more, partial)
@@ -60,7 +59,10 @@ def _without_index(words: Sequence[str]) -> bool:
 
 def _matching_ids(model: type[Model], column: str, run: Run, words: Sequence[str]) -> list[int]:
     table = model._meta.db_table
-    source, where, params = (_fts5 if connection.vendor == "sqlite" else _tsquery)(table, column, words)
+    if connection.vendor == "sqlite":
+        source, where, params = _fts5(table, column, words)
+    else:
+        source, where, params = _tsquery(table, column, words)
     if _without_index(words):
         first = f"SELECT id, run_id, {column} FROM {table} WHERE run_id = %s LIMIT %s"  # noqa: S608 -- names of the models
         source, params = f"({first}) AS {table}", [run.pk, MAX_SCANNED, *params]
@@ -78,17 +80,20 @@ def _fts5(table: str, column: str, words: Sequence[str]) -> tuple[str, str, list
     Words long enough for a trigram use the index, each as a quoted string; shorter ones use LIKE.
     """
     source, parts = table, []
+    quoted: list[str] = []
     params: list[Any] = []
-    if long := [word for word in words if len(word) >= TRIGRAM]:
+    for word in words:
+        if len(word) >= TRIGRAM:
+            quoted.append('"{}"'.format(word.replace('"', '""')))
+        else:
+            parts.append(f"{table}.{column} LIKE %s ESCAPE '\\'")
+            params.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
+    if quoted:
         index = index_name(table, column)
         # CROSS JOIN makes SQLite scan the index first, and stop at the limit.
         source = f"{index} CROSS JOIN {table} ON id = {index}.rowid"
-        parts.append(f"{index} MATCH %s")
-        params.append(" ".join('"{}"'.format(word.replace('"', '""')) for word in long))
-    for word in words:
-        if len(word) < TRIGRAM:
-            parts.append(f"{table}.{column} LIKE %s ESCAPE '\\'")
-            params.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
+        parts.insert(0, f"{index} MATCH %s")
+        params.insert(0, " ".join(quoted))
     return source, " AND ".join(parts), params
 
 
@@ -98,12 +103,14 @@ def _tsquery(table: str, column: str, words: Sequence[str]) -> tuple[str, str, l
     Words are parsed by PostgreSQL. Chinese text is searched by pairs of adjacent characters, a
     single character as a prefix.
     """
-    plain, single = [], []
+    plain, prefixes = [], []
+    queries = ["plainto_tsquery('simple', %s)"]
     for word in words:
         plain.append(_CJK_RUNS.sub(" ", word))
         for run in _CJK_RUNS.findall(word):
-            plain += [run[at : at + 2] for at in range(len(run) - 1)]
-            single += [run] if len(run) == 1 else []
-    query = " && ".join(["plainto_tsquery('simple', %s)", *["to_tsquery('simple', %s)"] * len(single)])
-    where = f"{column} <> '' AND mhb_words({column}) @@ ({query})"
-    return table, where, [" ".join(plain), *(f"{character}:*" for character in single)]
+            if len(run) == 1:
+                queries.append("to_tsquery('simple', %s)")
+                prefixes.append(f"{run}:*")
+            plain += [first + second for first, second in pairwise(run)]
+    where = f"{column} <> '' AND mhb_words({column}) @@ ({' && '.join(queries)})"
+    return table, where, [" ".join(plain), *prefixes]

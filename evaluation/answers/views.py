@@ -1,6 +1,6 @@
 """The response browser: the answers behind every number of a report."""
 
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,16 +15,19 @@ from evaluation.answers import forms, queries
 from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES, MAX_SCANNED, MAX_WORDS, search
 from evaluation.judges.content import stored_images
 from evaluation.models import Judgment, Run
-from evaluation.protocol import Protocol, Rate
+from evaluation.numbers.rates import of_rate, rate_named
+from evaluation.protocol import Ask, Protocol, Rate
 from evaluation.reports import figure_files
 from evaluation.reports import queries as reports_queries
 from evaluation.reports import services as reports_services
 from evaluation.reports.views import figure_response
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from generation.llm.types import Message
 from generation.models import ReleasedSample
 from review.common.decorators import requires
 from review.common.paging import keyset_page
+from review.rules.blocks import Images
 from review.rules.permissions import Can
 from review.rules.text import whole_number
 
@@ -43,18 +46,21 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     rows = queries.judgments(run, request.user, **chosen, text=matches or "")
     page = keyset_page(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = whole_number(request.GET.get("selected", ""))
-    if pk_given is None:
-        selected = None
-    else:
+    selected = place = None
+    if pk_given is not None:
         selected = reports_queries.judgment(run, pk_given, request.user)
     if selected is None and page.rows:
         selected = reports_queries.judgment(run, page.rows[0].pk, request.user)
-    place = next((index for index, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
+    if selected in page.rows:
+        place = page.rows.index(selected)
+    found = 0
+    if matches:
+        found = rows.order_by().count()
     context = {
         "run": run,
         "filters": filters,
         "searched": searched,
-        "found": rows.order_by().count() if matches else 0,
+        "found": found,
         "more": matches is not None and matches.more,
         "max_matches": MAX_MATCHES,
         "partial": matches is not None and matches.partial,
@@ -64,8 +70,9 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "place": place,
         "selected": selected,
         **RUNS.page_notes(run),
-        **(_selected_judgment(run, selected, protocol, request) if selected else {}),
     }
+    if selected:
+        context |= _selected_judgment(run, selected, protocol, request)
     return render(request, "evaluation/answers/judgments.html", context)
 
 
@@ -86,9 +93,12 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
     judged = Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
     tokens_in, tokens_cached = reports_queries.tokens_of_judge(judgment)
     ask, shown = queries.question_asked(protocol, response, run.seed), queries.with_verdict(judgment, protocol)
+    messages: Sequence[Message] = ()
+    if ask:
+        messages = ask.messages
     return {
-        "question_messages": ask.messages if ask else (),
-        "images": stored_images(ask.messages if ask else (), runs_queries.question_text(sample)),
+        "question_messages": messages,
+        "images": stored_images(messages, runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
         "dataset": _data_set_labels(protocol).get((sample.task, response.variant), sample.task),
         "response": response,
@@ -132,7 +142,6 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     labels, variants = _data_set_labels(protocol), {response.variant for response in responses}
     with runs_queries.prompts_of(run):
         asks = [ask for ask in protocol.ask(runs_queries.sample_value(shown), run.seed) if ask.variant in variants]
-    messages = list(chain.from_iterable(ask.messages for ask in asks))
     rows = []
     for rubric, judgments in comparison.criteria:
         rows.append((rubric, [row and queries.with_verdict(row, protocol) for row in judgments]))
@@ -143,7 +152,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     context = {
         "run": run,
         "comparison": comparison,
-        "images": stored_images(messages, runs_queries.question_text(shown)),
+        "images": _images(asks, shown),
         "columns": [(response, label_of(response.variant)) for response in responses],
         "several": len(variants) > 1,
         "repeated": any(response.repeat for response in responses),
@@ -155,10 +164,18 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     return render(request, "evaluation/answers/sample.html", context)
 
 
+def _images(asks: Iterable[Ask], sample: ReleasedSample) -> Images | None:
+    """The stored images in these questions about a sample."""
+    messages: list[Message] = []
+    for ask in asks:
+        messages += ask.messages
+    return stored_images(messages, runs_queries.question_text(sample))
+
+
 def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tuple[list[Rate], Rate, str]:
     """The rates with changes, the selected rate, and the selected model ('' for all together)."""
     rates = changed_answers.rates_with_changes(report) or [report.rate]
-    rate = next((rate for rate in rates if rate.name == request.GET.get("rate")), rates[0])
+    rate = rate_named(rates, request.GET.get("rate", "")) or rates[0]
     model = request.GET.get("model")
     if model in report.endpoints:
         return rates, rate, model
@@ -172,11 +189,11 @@ def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResp
     """A chart of the changes page for the selected metric and model, as SVG or its data as CSV."""
     report = reports_services.shown_report(RUNS.get(pk))
     _rates, rate, model = _changes_shown(request, report)
-    chart = next((chart for chart in changed_answers.flows(report, rate, model) if chart.name == name), None)
-    if chart is None:
+    charts = {chart.name: chart for chart in changed_answers.flows(report, rate, model)}
+    if name not in charts:
         raise Http404
     title = f"{_(rate.label)}, {model or _('All models together')}"
-    return figure_response(report, figure_files.NamedChart(chart, title), ending)
+    return figure_response(report, figure_files.NamedChart(charts[name], title), ending)
 
 
 @requires(Can.READ_RESULTS, "GET")
@@ -188,6 +205,10 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     models: tuple[str, ...] = ()
     if len(report.endpoints) > 1:
         models = report.endpoints
+    averages = []
+    for name, variant, means in report.averages:
+        if name == rate.name:
+            averages.append((variant, means))
     context = {
         "run": run,
         "report": report,
@@ -199,10 +220,10 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
         "model": model,
         "lines": changed_answers.change_lines(report, rate),
         "charts": changed_answers.flows(report, rate, model),
-        "bottlenecks": [each for each in report.numbers.bottlenecks if each.rate == rate.name],
+        "bottlenecks": of_rate(report.numbers.bottlenecks, rate),
         "figures_at": reverse("evaluation:changes", args=[pk]) + "figures/",
         "figures_query": f"?{urlencode({'rate': rate.name, 'model': model})}",
-        "averages": [(variant, means) for name, variant, means in report.averages if name == rate.name],
+        "averages": averages,
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changes.html", context)
@@ -236,14 +257,16 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     if pks:
         selected = samples[pks[index]]
         parts = changed_answers.parts_table(run, selected, query)
-        asks = report.protocol.ask(runs_queries.sample_value(selected), run.seed)
-        messages = list(chain.from_iterable(ask.messages for ask in asks))
-        images = stored_images(messages, runs_queries.question_text(selected))
+        images = _images(report.protocol.ask(runs_queries.sample_value(selected), run.seed), selected)
+    datasets = []
+    for side in (query["second"], query["first"]):
+        if side in labels:
+            datasets.append(labels[side])
     context = {
         "run": run,
         "title": changed_answers.MOVES.get(query["move"], ""),
         "model": query["model"],
-        "datasets": [labels[query[name]] for name in ("second", "first") if query[name] in labels],
+        "datasets": datasets,
         "items": [(samples[sample_pk], href(sample_pk)) for sample_pk in listed],
         "count": len(pks),
         "place": index + 1,

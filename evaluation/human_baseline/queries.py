@@ -23,7 +23,7 @@ from evaluation.protocol import Rate
 from evaluation.runs.plan import plan_of
 from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.intervals import MINIMUM, Method, RateInterval, rate_interval
+from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from generation.models import ReleasedSample
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
@@ -141,21 +141,25 @@ def noticed_report(run: Run, reader: object) -> NoticedReport:
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     counted = _models(run, rate, physicians)
     models = counted.failures()
-    pooled = {sample: _pool(by_endpoint.values()) for sample, by_endpoint in models.items()}
     shown = {}
+    answers = 0
     for sample, count in physicians.items():
-        if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled:
+        answers += count.asked
+        if count.asked >= MIN_SAMPLE_ANSWERS and sample in models:
             shown[sample] = count
-    listed = samples_queries.visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
-    keys = dict(listed.order_by("position").values_list("pk", "key"))
+    visible = samples_queries.visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
+    listed = []
+    for sample, key in visible.order_by("position").values_list("pk", "key"):
+        if sample in shown:
+            listed.append(NoticedSample(key, shown[sample], _pool(models[sample].values())))
     return NoticedReport(
         rate=rate,
         endpoints=endpoints,
         asked=len(physicians),
-        answers=sum(count.asked for count in physicians.values()),
+        answers=answers,
         traps=_traps(run, counted, physicians),
         groups=_groups(shown, models, endpoints, counted.clusters, minimum),
-        samples=tuple(NoticedSample(keys[sample], shown[sample], pooled[sample]) for sample in keys if sample in shown),
+        samples=tuple(listed),
     )
 
 
@@ -185,8 +189,10 @@ class _Models:
 
     def by_value(self, facet: str) -> dict[str, dict[int, dict[str, Failures]]]:
         """Value of a facet -> released sample -> endpoint -> failures."""
-        by_value = facet_totals(self.frame, [self.rate], self.frame.by_value(facet))
-        return {value: _failures(totals[self.rate.name]) for value, totals in by_value}
+        by_value = {}
+        for value, totals in facet_totals(self.frame, [self.rate], self.frame.by_value(facet)):
+            by_value[value] = _failures(totals[self.rate.name])
+        return by_value
 
     @property
     def clusters(self) -> dict[int, int]:
@@ -197,12 +203,12 @@ class _Models:
 def _failures(totals: UnitTotals) -> dict[int, dict[str, Failures]]:
     sums: dict[int, dict[str, Failures]] = defaultdict(dict)
     for unit in np.flatnonzero(totals.in_arm).tolist():
-        of_sample = sums[int(totals.units.sample[unit])]
+        sample = int(totals.units.sample[unit])
         for place, endpoint in enumerate(totals.models):
             own = Failures(int(totals.totals.hits[place, unit]), int(totals.totals.counted[place, unit]))
             if own.counted or totals.totals.excluded[place, unit]:
-                of_sample[endpoint] = _pool([own, of_sample.get(endpoint, Failures(0, 0))])
-    return {sample: by_endpoint for sample, by_endpoint in sums.items() if by_endpoint}
+                sums[sample][endpoint] = _pool([own, sums[sample].get(endpoint, Failures(0, 0))])
+    return dict(sums)
 
 
 def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> _Models:
@@ -212,16 +218,19 @@ def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> _
 
 
 def _traps(run: Run, models: _Models, physicians: Mapping[int, PhysicianCount]) -> tuple[NoticedTrap, ...]:
-    labels = {term.code: term.label for term in samples_queries.terms(run.release.benchmark)}
+    labels = samples_queries.term_labels(run.release.benchmark)
     traps = []
     for code, failures in models.by_value(SUBTYPE).items():
-        counts = [physicians[sample] for sample in failures]
-        total = PhysicianCount(sum(count.noticed for count in counts), sum(count.asked for count in counts))
-        pooled = _pool(part for by_endpoint in failures.values() for part in by_endpoint.values())
+        noticed = asked = 0
+        of_models: list[Failures] = []
+        for sample, by_endpoint in failures.items():
+            noticed += physicians[sample].noticed
+            asked += physicians[sample].asked
+            of_models += by_endpoint.values()
         shown = None
-        if total.asked >= MINIMUM:
-            shown = total
-        traps.append(NoticedTrap(code, labels.get(code, code), total.asked, len(counts), shown, pooled))
+        if asked >= MINIMUM:
+            shown = PhysicianCount(noticed, asked)
+        traps.append(NoticedTrap(code, labels.get(code, code), asked, len(failures), shown, _pool(of_models)))
     return tuple(traps)
 
 
@@ -232,36 +241,37 @@ def _groups(
     clusters: Mapping[int, int],
     minimum: int,
 ) -> tuple[NoticedGroup, ...]:
-    groups: dict[GroupName, list[int]] = {"none": [], "some": [], "all": []}
+    samples_of: dict[GroupName, list[int]] = {"none": [], "some": [], "all": []}
+    answers = Counter[GroupName]()
     for sample, count in physicians.items():
+        name: GroupName = "some"
         if not count.noticed:
-            groups["none"].append(sample)
+            name = "none"
         elif count.noticed == count.asked:
-            groups["all"].append(sample)
-        else:
-            groups["some"].append(sample)
+            name = "all"
+        samples_of[name].append(sample)
+        answers[name] += count.asked
 
-    def rate(samples: Sequence[int], endpoint: str) -> RateInterval:
-        counted = [(clusters[sample], models[sample].get(endpoint, Failures(0, 0))) for sample in samples]
-        numbers = [[cluster, failures.hits, failures.counted] for cluster, failures in counted if failures.counted]
+    def model_rate(samples: Sequence[int], endpoint: str) -> ModelRate:
+        numbers = []
+        for sample in samples:
+            failures = models[sample].get(endpoint)
+            if failures is not None and failures.counted:
+                numbers.append([clusters[sample], failures.hits, failures.counted])
         columns = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
-        return rate_interval(*cluster_totals(columns[0], columns[1], columns[2]), minimum=minimum)
+        rate = rate_interval(*cluster_totals(columns[0], columns[1], columns[2]), minimum=minimum)
+        return ModelRate(endpoint, rate.value, rate.low, rate.high, rate.method, rate.clusters, rate.n)
 
-    return tuple(
-        NoticedGroup(
-            name,
-            len(samples),
-            sum(physicians[sample].asked for sample in samples),
-            tuple(_model_rate(endpoint, rate(samples, endpoint)) for endpoint in endpoints),
-        )
-        for name, samples in groups.items()
-    )
-
-
-def _model_rate(endpoint: str, rate: RateInterval) -> ModelRate:
-    return ModelRate(endpoint, rate.value, rate.low, rate.high, rate.method, rate.clusters, rate.n)
+    groups = []
+    for name, samples in samples_of.items():
+        rates = [model_rate(samples, endpoint) for endpoint in endpoints]
+        groups.append(NoticedGroup(name, len(samples), answers[name], tuple(rates)))
+    return tuple(groups)
 
 
 def _pool(parts: Iterable[Failures]) -> Failures:
-    failures = list(parts)
-    return Failures(sum(part.hits for part in failures), sum(part.counted for part in failures))
+    hits = counted = 0
+    for part in parts:
+        hits += part.hits
+        counted += part.counted
+    return Failures(hits, counted)

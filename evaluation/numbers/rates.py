@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from evaluation.numbers.scores import Score
 from review.rules.answers import Hidden, shown
@@ -92,6 +92,19 @@ class Rate:
             "weights": self.weights and {"facet": self.weights.facet, "of": dict(self.weights.of)},
             "score": self.score and {"class": self.score.name(), "fields": asdict(self.score)},  # type: ignore[call-overload]
         }
+
+
+class _NamesRate(Protocol):
+    @property
+    def rate(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_NamesRate)
+
+
+def of_rate(rows: Iterable[Row], rate: Rate) -> tuple[Row, ...]:
+    """Those of the rows that are about this rate."""
+    return tuple(row for row in rows if row.rate == rate.name)
 
 
 def rate_named(rates: Iterable[Rate], name: str) -> Rate | None:
