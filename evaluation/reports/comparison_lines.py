@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Response
 from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.rates import of_rate
 from evaluation.numbers.rules import CANCELLED, EDITED, INVALIDATED, LIMIT, MISSING, PENDING, SUPERSEDED
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNDECIDED, UNPARSED, Protocol, Rate
 from evaluation.reports.queries import Report
@@ -51,6 +52,11 @@ def format_difference(difference: float | None, rate: Rate) -> str:
     if rate.percent:
         return gettext("%(n)s pp") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
     return f"{difference:+.3f}"
+
+
+def format_shares(shares: Iterable[float], *, percent: bool) -> str:
+    """'0.120–0.150', the ends of a range or of an interval; '' for none."""
+    return "–".join([format_share(share, percent=percent) for share in shares])
 
 
 def format_p(p: float | None) -> str:
@@ -109,16 +115,17 @@ HELD_OUT_COLUMNS = ("Data set", "Model", "Public", "Held out", "Difference", "95
 def held_out_cells(report: Report, rate: Rate) -> list[tuple[str, ...]]:
     """The cells of a table of public and held-out rates, under `HELD_OUT_COLUMNS`."""
     datasets = dict(report.datasets)
-    return [
-        (
-            gettext(datasets[gap.dataset]),
-            gap.endpoint,
-            format_share(gap.public, percent=rate.percent),
-            format_share(gap.held_out, percent=rate.percent),
-            format_difference(gap.difference, rate),
-            format_interval(gap.low, gap.high, rate) or gettext("too few"),
-            f"{gap.public_clusters} / {gap.held_out_clusters}",
+    rows: list[tuple[str, ...]] = []
+    for gap in of_rate(report.numbers.held_out, rate):
+        rows.append(
+            (
+                gettext(datasets[gap.dataset]),
+                gap.endpoint,
+                format_share(gap.public, percent=rate.percent),
+                format_share(gap.held_out, percent=rate.percent),
+                format_difference(gap.difference, rate),
+                format_interval(gap.low, gap.high, rate) or gettext("too few"),
+                f"{gap.public_clusters} / {gap.held_out_clusters}",
+            )
         )
-        for gap in report.numbers.held_out
-        if gap.rate == rate.name
-    ]
+    return rows

@@ -10,6 +10,7 @@ from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import SECONDARY
+from evaluation.numbers.rates import of_rate, rate_named
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import (
@@ -17,13 +18,14 @@ from evaluation.reports.comparison_lines import (
     format_difference,
     format_interval,
     format_p,
+    format_shares,
     held_out_cells,
     kind_label,
     rule_label,
 )
 from evaluation.reports.headlines import answer
 from evaluation.reports.queries import Report
-from evaluation.runs.queries import JUDGE, judges_of, models_asked
+from evaluation.runs.queries import JUDGE, judge_names, judges_of, models_asked
 from review.charts.text_measure import format_share
 from review.common import text_tables
 
@@ -37,7 +39,8 @@ PARTIAL = "a data set has no verdicts"
 def as_markdown(report: Report) -> str:
     """The report in Markdown: an overall table, and one for each facet."""
     run = report.run
-    lines = [f"# {run.release}: {', '.join(str(rate.label) for rate in report.rates)}", ""]
+    rate_labels = [str(rate.label) for rate in report.rates]
+    lines = [f"# {run.release}: {', '.join(rate_labels)}", ""]
     if report.simulated:
         lines += [f"> **{SIMULATED}**", ""]
     if run.release.simulated_samples:
@@ -53,10 +56,11 @@ def as_markdown(report: Report) -> str:
             effect = "the other judges decide without it"
         lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: {effect}.", ""]
     said = answer(report, report.planned_rate)
-    facts = (f"- {name}: {text_tables.markdown_cell(value)}" for name, value in said.facts)
+    facts = [f"- {name}: {text_tables.markdown_cell(value)}" for name, value in said.facts]
     lines += ["## Answer", "", *said.sentences, "", *facts, ""]
-    several = len(report.rates) > 1
-    rules = (f"{rate.label}: {rate.rule}" if several else str(rate.rule) for rate in report.rates)
+    rules = [str(rate.rule) for rate in report.rates]
+    if len(report.rates) > 1:
+        rules = [f"{rate.label}: {rate.rule}" for rate in report.rates]
     lines += ["```bibtex", *said.citation.splitlines(), "```", ""]
     lines += [
         f"Run {run.pk}, {_how_decided(report)}. {' '.join(rules)}",
@@ -82,33 +86,34 @@ def as_markdown(report: Report) -> str:
     for view in report.views:
         if not report.facets[view.name]:
             continue  # such as severity, in a release without severities
-        lines += [
-            "",
-            f"## Breakdown: {view.label}",
-            "",
-            *([str(view.note), ""] if view.note else []),
-            *_table(report, report.facets[view.name], facet=view.label),
-        ]
-        if n := report.numbers.without[view.name]:
-            judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
-            lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
+        lines += ["", f"## Breakdown: {view.label}", ""]
+        if view.note:
+            lines += [str(view.note), ""]
+        lines += _table(report, report.facets[view.name], facet=view.label)
+        n = report.numbers.without[view.name]
+        if n == 1:
+            lines += ["", "1 judgment has no value for this breakdown and is not counted above."]
+        elif n:
+            lines += ["", f"{n} judgments have no value for this breakdown and are not counted above."]
     return "\n".join(lines) + "\n"
 
 
 def _models(report: Report) -> list[str]:
     """The models asked, with their versions, settings and prompts."""
     head = ["Endpoint", "Role", "Model", "Reported by the server", "Settings", "Prompts"]
-    rows = [
-        (
-            model.endpoint,
-            ", ".join(model.roles),
-            model.model,
-            ", ".join(model.reported) or "–",
-            ", ".join(f"{name}={value}" for name, value in model.settings.items()) or "–",
-            ", ".join(model.prompts) or "–",
+    rows = []
+    for model in models_asked(report.run):
+        settings = [f"{name}={value}" for name, value in model.settings.items()]
+        rows.append(
+            (
+                model.endpoint,
+                ", ".join(model.roles),
+                model.model,
+                ", ".join(model.reported) or "–",
+                ", ".join(settings) or "–",
+                ", ".join(model.prompts) or "–",
+            )
         )
-        for model in models_asked(report.run)
-    ]
     lines = ["## Models", "", *text_tables.markdown(head, rows)]
     if report.run.judge_id:
         lines += ["", how_judged(report.run)]
@@ -119,11 +124,10 @@ def _models(report: Report) -> list[str]:
 
 def how_judged(run: Run) -> str:
     """How the judges of a run were asked, for its report and the card of its bundle."""
-    judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
     calls = "one call per criterion"
     if run.judging == Run.Judging.PER_SAMPLE:
         calls = "one call per sample"
-    asked = f"Judged by {judges}, {calls}"
+    asked = f"Judged by {judge_names(run)}, {calls}"
     if run.judge_temperature is not None:
         asked += f", at temperature {run.judge_temperature:g}"
     if run.panel:
@@ -172,7 +176,9 @@ def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str
             measured = row.rates[rate.name]
             if measured.is_empty:
                 continue
-            metric = [rate.label] if several else []
+            metric = []
+            if several:
+                metric = [rate.label]
             cells.append(
                 [
                     *place,
@@ -199,14 +205,14 @@ def _interval(measured: MeasuredRate) -> str:
         return PARTIAL
     if measured.too_few:
         return "too few"
-    return "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–"
+    return format_shares(measured.interval or (), percent=False) or "–"
 
 
 def _plan(report: Report) -> list[str]:
     """The analysis plan, and what is exploratory."""
     plan, lines = report.plan, []
     if plan.frozen:
-        rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
+        rules = [f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items()]
         preset = ""
         if plan.preset:
             preset = f"counting rules '{text_tables.markdown_cell(plan.preset)}'; "
@@ -215,8 +221,8 @@ def _plan(report: Report) -> list[str]:
             dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; "
         lines += [
             f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; {dataset}"
-            f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
-            "Everything else is exploratory.",
+            f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. "
+            f"{', '.join(rules)}. Everything else is exploratory.",
             "",
         ]
     else:
@@ -228,19 +234,22 @@ def _plan(report: Report) -> list[str]:
 
 
 def _label(report: Report, name: str) -> str:
-    return next((str(rate.label) for rate in report.protocol.rates if rate.name == name), name)
+    rate = rate_named(report.protocol.rates, name)
+    if rate is None:
+        return name
+    return str(rate.label)
 
 
 def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]:
     """Head and rows as papers print them: the primary metric with its interval."""
     rate = report.planned_rate
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
-    head: list[object] = ["Model", *(label for _name, label in report.datasets)]
+    datasets = dict(report.datasets)
     rows = []
     for endpoint in report.endpoints:
-        shares = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
+        shares = [_share_with_interval(cells[endpoint, name], rate) for name in datasets]
         rows.append([endpoint, *shares])
-    return head, rows
+    return ["Model", *datasets.values()], rows
 
 
 def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
@@ -251,24 +260,20 @@ def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
         return "–"
     if measured.interval is None:
         return f"{value} (too few)"
-    return f"{value} ({'–'.join(format_share(limit, percent=rate.percent) for limit in measured.interval)})"
+    return f"{value} ({format_shares(measured.interval, percent=rate.percent)})"
 
 
 def _endings(report: Report) -> list[str]:
     datasets = dict(report.datasets)
     head = ["Model", "Data set", "Outcome", "Responses", "Rubrics", "With a verdict", "Rule"]
-    rows = [
-        (
-            ending.endpoint,
-            datasets[ending.dataset],
-            kind_label(ending.kind),
-            "–" if ending.responses is None else ending.responses,
-            ending.criteria,
-            ending.counted,
-            rule_label(ending.rule, report.protocol),
-        )
-        for ending in report.numbers.endings
-    ]
+    rows = []
+    for ending in report.numbers.endings:
+        responses: object = ending.responses
+        if ending.responses is None:
+            responses = "–"
+        rule = rule_label(ending.rule, report.protocol)
+        place = (ending.endpoint, datasets[ending.dataset], kind_label(ending.kind))
+        rows.append((*place, responses, ending.criteria, ending.counted, rule))
     lines = ["", "## How responses ended", "", *text_tables.markdown(head, rows)]
     notes = []
     for odd in report.oddities:
@@ -278,10 +283,9 @@ def _endings(report: Report) -> list[str]:
             what = "still begin like reasoning, which the judge may have read"
         notes.append(f"- {odd.endpoint}: {odd.responses} responses {what}.")
     if unread := report.unread.count:
-        errors = ", ".join(f"{n}: {failure_words(name)}" for name, n in report.unread.by_error.items())
-        notes.append(
-            f"- {unread} of {report.unread.asked} verdicts ({format_share(report.unread.share)}) could not be read: {errors}."
-        )
+        errors = [f"{n}: {failure_words(name)}" for name, n in report.unread.by_error.items()]
+        share = format_share(report.unread.share)
+        notes.append(f"- {unread} of {report.unread.asked} verdicts ({share}) could not be read: {', '.join(errors)}.")
     if report.estimated:
         notes.append(f"- The cost of {report.estimated} calls is an upper estimate: no usage was reported.")
     if notes:
@@ -290,54 +294,59 @@ def _endings(report: Report) -> list[str]:
 
 
 def _comparisons(report: Report) -> list[str]:
-    datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
+    datasets, rates = dict(report.datasets), report.rates_by_name
     head = ["Data set", "Metric", "Models", "Difference", "95 % interval", "Odds ratio", "p", "p (Holm)"]
     head += [cluster_label(report.numbers.cluster_unit), "Plan"]
-    rows = [
-        (
-            datasets[comparison.dataset],
-            rates[comparison.rate].label,
-            f"{comparison.first} – {comparison.second}",
-            *_difference(comparison, rates[comparison.rate]),
-            "–" if comparison.odds_ratio is None else f"{comparison.odds_ratio:.2f}",
-            format_p(comparison.p) or "–",
-            format_p(comparison.p_adjusted) or "–",
-            comparison.clusters,
-            comparison.role,
+    rows = []
+    for comparison in report.numbers.comparisons:
+        rate = rates[comparison.rate]
+        odds_ratio = "–"
+        if comparison.odds_ratio is not None:
+            odds_ratio = f"{comparison.odds_ratio:.2f}"
+        rows.append(
+            (
+                datasets[comparison.dataset],
+                rate.label,
+                f"{comparison.first} – {comparison.second}",
+                *_difference(comparison, rate),
+                odds_ratio,
+                format_p(comparison.p) or "–",
+                format_p(comparison.p_adjusted) or "–",
+                comparison.clusters,
+                comparison.role,
+            )
         )
-        for comparison in report.numbers.comparisons
-    ]
-    by_judge = "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."
-    return text_tables.section("Comparisons of models", head, rows, by_judge if report.run.judge else "")
+    note = ""
+    if report.run.judge:
+        note = "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."
+    return text_tables.section("Comparisons of models", head, rows, note)
 
 
 def _difference(comparison: ModelComparison, rate: Rate) -> tuple[str, str]:
-    interval = format_interval(comparison.low, comparison.high, rate) or ("too few" if comparison.clusters else "–")
-    return format_difference(comparison.difference, rate) or "–", interval
+    interval = format_interval(comparison.low, comparison.high, rate)
+    if not interval and comparison.clusters:
+        interval = "too few"
+    return format_difference(comparison.difference, rate) or "–", interval or "–"
 
 
 def _held_out(report: Report) -> list[str]:
-    title, rows = (
-        f"{report.planned_rate.label}: public and held-out samples",
-        held_out_cells(report, report.planned_rate),
-    )
+    title = f"{report.planned_rate.label}: public and held-out samples"
+    rows = held_out_cells(report, report.planned_rate)
     note = "A model that does better on public samples may have seen them. Exploratory."
     return text_tables.section(title, HELD_OUT_COLUMNS, rows, note)
 
 
 def _contrasts(report: Report) -> list[str]:
-    labels = {rate.name: str(rate.label) for rate in report.rates}
+    rates = report.rates_by_name
     head = ["Comparison", "Model", "Metric", "Variant", "Baseline", "Difference"]
-    rows = [
-        (
-            contrast.label,
-            contrast.endpoint,
-            labels[contrast.rate],
-            *(format_share(value, percent=False) or "–" for value in contrast.values),
-            "–" if contrast.difference is None else f"{contrast.difference:+.3f}",
-        )
-        for contrast in report.contrasts
-    ]
+    rows = []
+    for contrast in report.contrasts:
+        values = [format_share(value, percent=False) or "–" for value in contrast.values]
+        difference = "–"
+        if contrast.difference is not None:
+            difference = f"{contrast.difference:+.3f}"
+        label = str(rates[contrast.rate].label)
+        rows.append((contrast.label, contrast.endpoint, label, *values, difference))
     return text_tables.section("Effects of the variants", head, rows)
 
 
@@ -356,13 +365,18 @@ def as_latex(report: Report) -> str:
         notes.append("Results so far.")
     if not report.is_planned(rate):
         notes.append("Exploratory.")
-    if undecided := sum(ending.criteria for ending in report.numbers.endings if ending.kind == UNDECIDED):
+    undecided = 0
+    for ending in report.numbers.endings:
+        if ending.kind == UNDECIDED:
+            undecided += ending.criteria
+    if undecided:
         rule = rule_label(report.plan.outcomes[UNDECIDED], report.protocol)
         notes.append(f"{undecided} criteria without a majority of the judges: {rule}.")
     lines = ["% needs \\usepackage{booktabs}", f"% release SHA-256 {run.release.sha256}"]
     lines += [*map(text_tables.tex, said.sentences), r"\begin{itemize}"]
     lines += [rf"\item {text_tables.tex(f'{name}: {value}')}" for name, value in said.facts]
-    lines += [r"\end{itemize}", *(f"% {line}" for line in said.citation.splitlines())]
+    lines.append(r"\end{itemize}")
+    lines += [f"% {line}" for line in said.citation.splitlines()]
     lines += text_tables.latex(" ".join(notes), *_models_by_data_sets(report))
     bounded = []
     for row in report.overall:
@@ -374,9 +388,7 @@ def as_latex(report: Report) -> str:
         caption = f"{rate.label} with all exclusions counted for the model (best case), and against it (worst case)."
         lines += text_tables.latex(caption, ["Model", "Data set", "Excluded", *BOUNDS], bounded)
     compared = []
-    for comparison in report.numbers.comparisons:
-        if comparison.rate != rate.name:
-            continue
+    for comparison in of_rate(report.numbers.comparisons, rate):
         dataset = str(datasets[comparison.dataset])
         if comparison.role == SECONDARY:
             dataset += f" ({SECONDARY})"

@@ -31,10 +31,14 @@ class NamedChart:
 
 def chart_named(figures: ReportFigures, name: str, of_paper: Sequence[PaperView] = ()) -> NamedChart | None:
     """The chart of this name in the figures, or in those of the paper; None if there is none."""
-    drawn = [*_charts(figures, gettext(figures.rate.label))]
+    for named in _charts(figures, gettext(figures.rate.label)):
+        if named.chart.name == name:
+            return named
     for view in of_paper:
-        drawn += [NamedChart(chart, view.filled.table.title) for chart in view.charts]
-    return next((named for named in drawn if named.chart.name == name), None)
+        for chart in view.charts:
+            if chart.name == name:
+                return NamedChart(chart, view.filled.table.title)
+    return None
 
 
 def _charts(value: Any, shows: str) -> Iterator[NamedChart]:
@@ -64,7 +68,10 @@ def as_svg(report: Report, named: NamedChart) -> str:
         notes.append(gettext("Simulated reviewers: not evidence"))
     if not report.finished:
         notes.append(gettext("Results so far: unfinished items count as not judged."))
-    return svg(chart, f"{named.shows}: {chart.title}" if chart.title else named.shows, notes)
+    title = named.shows
+    if chart.title:
+        title = f"{named.shows}: {chart.title}"
+    return svg(chart, title, notes)
 
 
 def as_csv(chart: Chart) -> str:
@@ -85,26 +92,33 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
             yield mark.label, mark.series, *shares, *counts
     elif isinstance(chart, BarChart):
         yield "label", "series", "count"
-        yield from ((mark.label, mark.series, mark.text) for mark in chart.marks)
+        for mark in chart.marks:
+            yield mark.label, mark.series, mark.text
     elif isinstance(chart, BoxChart):
         yield "label", "n", "mean", "p5", "q1", "median", "q3", "p95"
         for drawn in chart.marks:
             box = drawn.box
-            yield box.label, box.count, _number(drawn.text), *(round(item, 4) for item in box.parts)
+            yield box.label, box.count, _number(drawn.text), *[round(item, 4) for item in box.parts]
     elif isinstance(chart, FlowChart):
         yield "before", "after", "what", "count"
         states = [node.label for node in chart.nodes[: len(chart.nodes) // 2]]
-        yield from ((states[item.before], states[item.after], item.label, item.count) for item in chart.streams)
+        for stream in chart.streams:
+            yield states[stream.before], states[stream.after], stream.label, stream.count
     elif isinstance(chart, HeatMap):
         yield "row", "column", "value"
         for label, cells in chart.rows:
-            yield from ((label, column, cell.value) for column, cell in zip(chart.columns, cells, strict=True))
+            for column, cell in zip(chart.columns, cells, strict=True):
+                yield label, column, cell.value
     else:
         yield "axis", "series", "value"
         for axis in chart.axes:
             for shape in chart.shapes:
-                values = [point.value for point in shape.points if point.axis == axis.label]
-                yield axis.label, shape.sign.label, values[0] if values else None
+                value = None
+                for point in shape.points:
+                    if point.axis == axis.label:
+                        value = point.value
+                        break
+                yield axis.label, shape.sign.label, value
 
 
 def _share(position: float | None) -> float | None:

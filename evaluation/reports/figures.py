@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from django.utils.translation import gettext
 
@@ -12,8 +12,10 @@ from evaluation.models import Response
 from evaluation.numbers.averages import Contrast
 from evaluation.numbers.comparing import ModelComparison, Ranking
 from evaluation.numbers.counting import OutcomeCount, RateRow
+from evaluation.numbers.rates import of_rate
 from evaluation.numbers.rules import COMBINED, POLARITY, UNJUDGED
 from evaluation.protocol import FacetView, Protocol, Rate
+from evaluation.published import has_number
 from evaluation.reports.comparison_lines import held_out_cells
 from evaluation.reports.headlines import answered_datasets
 from evaluation.reports.queries import Report
@@ -25,7 +27,6 @@ from review.charts.text_measure import MAX_SERIES
 
 CELLS_SHOWN = 30  # comparisons in a breakdown, smallest p first; the downloaded file has all
 
-Item = TypeVar("Item", Contrast, ModelComparison, Ranking)
 
 # The address of the answers behind a number, from endpoint, dataset, facet, value, verdict, and
 # optionally arm and outcome ('' for any).
@@ -128,22 +129,18 @@ class ReportFigures:
     @property
     def pooled_comparisons(self) -> tuple[ModelComparison, ...]:
         """The comparisons on all data sets together, or all of them if none are pooled."""
-        return tuple(each for each in self.comparisons if each.dataset == COMBINED) or self.comparisons
+        return tuple([each for each in self.comparisons if each.dataset == COMBINED]) or self.comparisons
 
     @property
     def dataset_comparisons(self) -> tuple[ModelComparison, ...]:
         """The comparisons on each data set, where others pool them."""
-        return tuple(each for each in self.comparisons if each not in self.pooled_comparisons)
+        pooled = self.pooled_comparisons
+        return tuple([each for each in self.comparisons if each not in pooled])
 
     @property
     def is_uneven(self) -> bool:
         """Whether some criteria have no verdict that counts."""
         return any(ending.counted < ending.criteria for ending, _href in self.endings)
-
-
-def rate_named(report: Report, name: str) -> Rate:
-    """The rate of this name, or else the planned one."""
-    return next((rate for rate in report.rates if rate.name == name), report.planned_rate)
 
 
 def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> ReportFigures:
@@ -156,7 +153,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
         rate: the name of the rate to show. By default the planned one, and in a section the
             facet's own.
     """
-    shown_rate = rate_named(report, rate)
+    shown_rate = report.shown_rate(rate)
     position = report.rates.index(shown_rate)
     lines = _table(report, report.overall, "", link)
     table = _sorted(lines, position, sort)
@@ -164,12 +161,12 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     endings = [(ending, _link_of(ending, link)) for ending in report.numbers.endings]
     return ReportFigures(
         rate=shown_rate,
-        bars=_bars(report, [row[position] for row in lines]),
-        lines=_nonempty(row[position] for row in table),
+        bars=_bars(report, _column(lines, position)),
+        lines=_nonempty(_column(table, position)),
         table=table,
-        differences=_of_rate(report.contrasts, shown_rate),
-        comparisons=_of_rate(report.numbers.comparisons, shown_rate),
-        ranks=_of_rate(report.numbers.rankings, shown_rate),
+        differences=of_rate(report.contrasts, shown_rate),
+        comparisons=of_rate(report.numbers.comparisons, shown_rate),
+        ranks=of_rate(report.numbers.rankings, shown_rate),
         endings=tuple(endings),
         sections=tuple(sections),
         scores=score_figures(report),
@@ -224,23 +221,26 @@ def _bars_name(dataset: str) -> str:
     return f"bars-{dataset}"
 
 
-def _of_rate(items: Iterable[Item], rate: Rate) -> tuple[Item, ...]:
-    return tuple(item for item in items if item.rate == rate.name)
-
-
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
-    rate = rate_named(report, chosen_rate or view.rate)
+    rate = report.shown_rate(chosen_rate or view.rate)
     if rate not in report.facet_rates:
         rate = report.facet_rates[0]
-    facet, rows = view.name, report.facets[view.name]
-    names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
+    facet = view.name
     position = report.facet_rates.index(rate)
-    lines = _table(report, rows, facet, link)
-    drawn_lines = [row[position] for row in lines]
-    cells = {(line.row.endpoint, line.row.dataset, line.row.value): line for line in drawn_lines}
-    judged = [row for row in lines if any(row[position].row.verdicts.values())]
-    few = tuple(row for row in judged if row[position].measured.too_few)
-    table = [row for row in judged if not row[position].measured.too_few]
+    names: dict[str, str] = {}
+    cells: dict[tuple[str, str, str], RateLine] = {}
+    table, few = [], []
+    for of_rates in _table(report, report.facets[facet], facet, link):
+        line = of_rates[position]
+        row = line.row
+        names[row.value] = line.value
+        cells[row.endpoint, row.dataset, row.value] = line
+        if not any(row.verdicts.values()):
+            continue
+        if line.measured.too_few:
+            few.append(of_rates)
+        else:
+            table.append(of_rates)
     note = ""
     if view.note:  # gettext('') returns the catalogue's header
         note = gettext(view.note)
@@ -256,13 +256,18 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         names=names,
         radars=tuple(radars),
         heats=tuple(_heats(report, cells, facet, names, rate)),
-        lines=_nonempty(row[position] for row in table),
+        lines=_nonempty(_column(table, position)),
         table=tuple(table),
         without=report.numbers.without[facet],
-        few=few,
-        few_lines=tuple(row[position] for row in few),
+        few=tuple(few),
+        few_lines=tuple(_column(few, position)),
         comparisons=tuple(compared[:CELLS_SHOWN]),
     )
+
+
+def _column(table: Iterable[Sequence[RateLine]], position: int) -> list[RateLine]:
+    """The lines of one rate."""
+    return [row[position] for row in table]
 
 
 def _by_p(comparison: ModelComparison) -> tuple[bool, float]:
@@ -276,15 +281,16 @@ def _radars(report: Report, cells: Cells, facet: str, names: Mapping[str, str], 
     if len(report.endpoints) > MAX_SERIES:
         return radars
     for dataset, label in report.datasets:
-        of_value = {value: [cells[each, dataset, value] for each in report.endpoints] for value in names}
-        axes = [value for value, lines in of_value.items() if any(line.drawn is not None for line in lines)]
+        axes = []
+        for value in names:
+            if has_number([cells[endpoint, dataset, value].drawn for endpoint in report.endpoints]):
+                axes.append(value)
         if len(axes) < MIN_AXES:
             continue
         series = []
-        for place, endpoint in enumerate(report.endpoints):
-            spokes = [of_value[value][place] for value in axes]
-            drawn, hrefs, notes = _columns(spokes)
-            series.append(Series(endpoint, drawn, hrefs, notes))
+        for endpoint in report.endpoints:
+            spokes = [cells[endpoint, dataset, value] for value in axes]
+            series.append(Series(endpoint, *_drawn(spokes)))
         axis_names = [names[value] for value in axes]
         name = f"radar-{facet}-{dataset}"
         radars.append(radar(axis_names, series, name=name, title=gettext(label), percent=rate.percent))
@@ -295,22 +301,18 @@ def _heats(report: Report, cells: Cells, facet: str, names: Mapping[str, str], r
     """A heat map of all data sets pooled or, where they are not, of each: values by models."""
     pooled = [named for named in report.datasets if named[0] == COMBINED]
     for dataset, label in pooled or report.datasets:
-        rows = []
+        rates, hrefs, notes = [], [], []
         for value in names:
-            rows.append(_columns([cells[endpoint, dataset, value] for endpoint in report.endpoints]))
-        yield heat(
-            list(names.values()),
-            report.endpoints,
-            [drawn for drawn, _hrefs, _notes in rows],
-            [hrefs for _drawn, hrefs, _notes in rows],
-            [notes for _drawn, _hrefs, notes in rows],
-            name=f"heat-{facet}-{dataset}",
-            title=gettext(label),
-            percent=rate.percent,
-        )
+            of_models = _drawn([cells[endpoint, dataset, value] for endpoint in report.endpoints])
+            rates.append(of_models[0])
+            hrefs.append(of_models[1])
+            notes.append(of_models[2])
+        name, title = f"heat-{facet}-{dataset}", gettext(label)
+        values = list(names.values())
+        yield heat(values, report.endpoints, rates, hrefs, notes, name=name, title=title, percent=rate.percent)
 
 
-def _columns(lines: Sequence[RateLine]) -> tuple[list[float | None], list[str], list[str]]:
+def _drawn(lines: Sequence[RateLine]) -> tuple[list[float | None], list[str], list[str]]:
     """What a chart shows of some lines: the rates drawn, their addresses and notes."""
     return [line.drawn for line in lines], [line.href for line in lines], [line.note for line in lines]
 
@@ -339,16 +341,15 @@ def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> l
                 chosen = rate.only
             if has_controls:
                 arm = rate.arm
-            hrefs = (link(row.endpoint, row.dataset, *chosen, names, arm) for names in links)
+            hrefs = [link(row.endpoint, row.dataset, *chosen, names, arm) for names in links]
             lines.append(RateLine(rate, row, labels[row.dataset], value, *hrefs))
         table.append(tuple(lines))
     return table
 
 
-def _nonempty(lines: Iterable[RateLine]) -> tuple[RateLine, ...]:
+def _nonempty(lines: Sequence[RateLine]) -> tuple[RateLine, ...]:
     """The lines with anything to judge; all of them if there is none, as the run is in progress."""
-    all_lines = tuple(lines)
-    return tuple(line for line in all_lines if not line.measured.is_empty) or all_lines
+    return tuple([line for line in lines if not line.measured.is_empty]) or tuple(lines)
 
 
 def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:

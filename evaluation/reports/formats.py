@@ -1,7 +1,7 @@
 """A report as JSON and CSV, each number with numerator, denominator, interval and exclusions."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
@@ -123,22 +123,31 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
                 yield _line(COMPARISON_COLUMNS, line)
     elif table == CHANGES:
         yield CHANGE_COLUMNS
-        yield from (_line(CHANGE_COLUMNS, shown_values(item)) for item in report.numbers.changes)
-    elif table in (PUBLIC, OUTCOMES):
-        numbers = report.numbers
-        kind, listed = (HeldOutGap, numbers.held_out) if table == PUBLIC else (OutcomeCount, numbers.endings)
-        yield [column.name for column in fields(kind)]
-        yield from (astuple(row) for row in listed)
+        for change in report.numbers.changes:
+            yield _line(CHANGE_COLUMNS, shown_values(change))
+    elif table == PUBLIC:
+        yield from _with_head(HeldOutGap, report.numbers.held_out)
+    elif table == OUTCOMES:
+        yield from _with_head(OutcomeCount, report.numbers.endings)
     elif table == score_lines.SCORES:
         yield score_lines.SCORE_COLUMNS
         yield from score_lines.csv_rows(report)
     else:
         yield RATE_COLUMNS
         for facet, rows in {"": report.overall, **report.facets}.items():
-            for row in rows if not table or table == (facet or OVERALL) else ():
+            if table not in ("", facet or OVERALL):
+                continue
+            for row in rows:
                 for name, measured in row.rates.items():
                     if not measured.is_empty:
                         yield [facet, row.value, row.endpoint, row.dataset, name, *_share(measured)]
+
+
+def _with_head(kind: type[HeldOutGap | OutcomeCount], rows: Iterable[Any]) -> Iterator[Sequence[object]]:
+    """The names of the fields, then the values of each row."""
+    yield [column.name for column in fields(kind)]
+    for row in rows:
+        yield astuple(row)
 
 
 def _share(rate: MeasuredRate) -> list[object]:

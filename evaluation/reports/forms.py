@@ -10,6 +10,7 @@ from evaluation.reports import queries
 
 WEIGHT = "weight-"  # before a value: the field of its weight
 MAX_WEIGHTS = 50
+ON = ("1", "true", "on")  # a box that is ticked
 
 
 def read_options(query: Mapping[str, str], run: Run) -> tuple[Options, str]:
@@ -18,8 +19,12 @@ def read_options(query: Mapping[str, str], run: Run) -> tuple[Options, str]:
     `common`, `weights`, `all_ranked`, and `weight-VALUE` for the weight of one value.
     """
     protocol = registry.protocol(run.release.benchmark)
-    common, all_ranked = (query.get(name, "") in ("1", "true", "on") for name in ("common", "all_ranked"))
-    rows = [f"{name.removeprefix(WEIGHT)}:{number}" for name, number in query.items() if name.startswith(WEIGHT)]
+    common = query.get("common", "") in ON
+    all_ranked = query.get("all_ranked", "") in ON
+    rows = []
+    for name, number in query.items():
+        if name.startswith(WEIGHT):
+            rows.append(f"{name.removeprefix(WEIGHT)}:{number}")
     weights = ",".join([query.get("weights", "")[:500], *rows[:MAX_WEIGHTS]])
     try:
         return queries.parse_options(protocol, common=common, weights=weights, all_ranked=all_ranked), ""

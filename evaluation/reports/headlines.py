@@ -1,6 +1,6 @@
 """What a report says first: the key sentences, and what anyone who quotes them must name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from django.utils import formats, timezone
@@ -11,12 +11,13 @@ from evaluation.labels import cluster_label
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.rates import of_rate, rate_named
 from evaluation.numbers.report_numbers import Options
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Rate
-from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
+from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, format_shares
 from evaluation.reports.queries import Report, report, waiting_key
-from evaluation.runs.queries import judges_of
+from evaluation.runs.queries import judge_names
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
 from review.charts.text_measure import format_share
@@ -43,7 +44,8 @@ class ReportAnswer:
     @property
     def text(self) -> str:
         """Everything but the citation, to copy."""
-        return "\n".join([*self.sentences, "", *(f"{name}: {value}" for name, value in self.facts)])
+        facts = [f"{name}: {value}" for name, value in self.facts]
+        return "\n".join([*self.sentences, "", *facts])
 
 
 def answer(of: Report, rate: Rate) -> ReportAnswer:
@@ -68,19 +70,29 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     """
     runs = list(runs)
     result_cache.read_marks(runs)
-    keys = {run: key for run in runs if (key := _headline_key(run))}
+    over = [run for run in runs if result_cache.is_over(run)]
+    keys = {run.pk: _headline_key(run) for run in over}
     ends = result_cache.known(keys.values())
-    missing = [run for run, key in keys.items() if key not in ends and not waiting_key(run, Options())]
-    for run in missing[:COUNTED_AT_ONCE]:
-        ends[keys[run]] = cache_headline(report(run))
-    return {run.pk: _in_words(run, *ends[key]) for run, key in keys.items() if key in ends}
+    words: dict[int, str] = {}
+    counted = 0
+    for run in over:
+        key = keys[run.pk]
+        if key not in ends and counted < COUNTED_AT_ONCE and not waiting_key(run, Options()):
+            ends[key] = cache_headline(report(run))
+            counted += 1
+        if key in ends:
+            words[run.pk] = _in_words(run, *ends[key])
+    return words
 
 
 def cache_headline(of: Report) -> tuple[str, list[float]]:
     """The planned rate of a run and the lowest and highest value of it, cached."""
     name, dataset = of.planned_rate.name, answered_datasets(of)[0]
-    values = [row.rates[name].value for row in of.overall if row.dataset == dataset]
-    known = [value for value in values if value is not None]
+    known = []
+    for row in of.overall:
+        value = row.rates[name].value
+        if row.dataset == dataset and value is not None:
+            known.append(value)
     ends = []
     if known:
         ends = sorted({min(known), max(known)})
@@ -92,16 +104,15 @@ def _headline_key(run: Run) -> str:
 
 
 def _in_words(run: Run, name: str, ends: Sequence[float]) -> str:
-    rate = next(rate for rate in registry.protocol(run.release.benchmark).rates if rate.name == name)
-    shares = "–".join(format_share(end, percent=rate.percent) for end in ends)
-    if shares:
-        return f"{shares} {gettext(rate.label)}"
-    return ""
+    rate = rate_named(registry.protocol(run.release.benchmark).rates, name)
+    if rate is None or not ends:
+        return ""
+    return f"{format_shares(ends, percent=rate.percent)} {gettext(rate.label)}"
 
 
 def answered_datasets(of: Report) -> list[str]:
     """The data sets that an answer names: the primary one of the plan, all pooled, or the first."""
-    names = [name for name, _label in of.datasets]
+    names = list(dict(of.datasets))
     if of.plan.dataset in names:
         return [of.plan.dataset]
     if COMBINED in names:
@@ -131,11 +142,11 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
         ends = rows
     else:
         ends = [rows[0], rows[-1]]
-    named = "; ".join(_measured(endpoint, measured, rate) for endpoint, measured in ends)
+    named = "; ".join([_measured(endpoint, measured, rate) for endpoint, measured in ends])
     if others := len(rows) - len(ends):
         named += ngettext("; %(n)d model between them", "; %(n)d models between them", others) % {"n": others}
     first = gettext("%(release)s, %(dataset)s, %(rate)s: %(models)s.") % {**words, "models": named}
-    return [first, *_differences(of, rate, dataset, {endpoint for endpoint, _measured_rate in rows})]
+    return [first, *_differences(of, rate, dataset, dict(rows).keys())]
 
 
 def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
@@ -146,25 +157,27 @@ def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
         counted = gettext("%(numerator)d of %(denominator)d") % of
     parts = [counted]
     if measured.interval:
-        low, high = (format_share(limit, percent=rate.percent) for limit in measured.interval)
-        parts.append(gettext("95%% CI %(low)s–%(high)s") % {"low": low, "high": high})
+        low, high = measured.interval
+        limits = {"low": format_share(low, percent=rate.percent), "high": format_share(high, percent=rate.percent)}
+        parts.append(gettext("95%% CI %(low)s–%(high)s") % limits)
     n = measured.clusters
     parts.append(ngettext("%(n)d cluster", "%(n)d clusters", n) % {"n": n})
     return f"{endpoint} {format_share(measured.value, percent=rate.percent)} ({', '.join(parts)})"
 
 
-def _differences(of: Report, rate: Rate, dataset: str, measured: set[str]) -> list[str]:
+def _differences(of: Report, rate: Rate, dataset: str, measured: Set[str]) -> list[str]:
     """The largest differences on a data set between measured models, of those with an interval."""
-    pairs = []
-    for each in of.numbers.comparisons:
-        if each.rate == rate.name and each.dataset == dataset and {each.first, each.second} <= measured:
-            pairs.append(each)
-    known = [(each, each.difference) for each in pairs if each.difference is not None and each.low is not None]
+    pairs, known = 0, []
+    for each in of_rate(of.numbers.comparisons, rate):
+        if each.dataset == dataset and {each.first, each.second} <= measured:
+            pairs += 1
+            if each.difference is not None and each.low is not None:
+                known.append(each)
     if pairs and not known:
         return [gettext("Too few samples for intervals, and to say which model differs from which.")]
-    known.sort(key=lambda pair: -abs(pair[1]))
-    sentences = [_difference(each, rate) for each, _difference_of in known[:DIFFERENCES_NAMED]]
-    if rest := len(pairs) - len(sentences):
+    known.sort(key=lambda each: -abs(each.difference or 0.0))
+    sentences = [_difference(each, rate) for each in known[:DIFFERENCES_NAMED]]
+    if rest := pairs - len(sentences):
         text = ngettext("%(n)d more pair is in the table.", "%(n)d more pairs are in the table.", rest)
         sentences.append(text % {"n": rest})
     if sentences:
@@ -197,7 +210,7 @@ def _difference(each: ModelComparison, rate: Rate) -> str:
 
 def _facts(of: Report) -> list[tuple[str, str]]:
     run = of.run
-    judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
+    judges = judge_names(run)
     if not judges:
         if run.origin == Run.Origin.IMPORTED:
             judges = gettext("not stated")
@@ -206,7 +219,6 @@ def _facts(of: Report) -> list[tuple[str, str]]:
     state = str(run.get_status_display())
     if not of.finished:
         state = gettext("%(state)s; unfinished items count as not judged") % {"state": state}
-    out = [each.endpoint.name for each in of.left_out]
     facts = [
         (gettext("Models"), ", ".join(of.endpoints)),
         (gettext("Judge"), judges),
@@ -226,8 +238,9 @@ def _facts(of: Report) -> list[tuple[str, str]]:
             n,
         )
         facts.append((gettext("Undecided reports"), text % {"n": n}))
-    if out:
-        facts.append((gettext("Left out"), ", ".join(out)))
+    if of.left_out:
+        names = [each.endpoint.name for each in of.left_out]
+        facts.append((gettext("Left out"), ", ".join(names)))
     if of.simulated:
         facts.append((gettext("Notice"), gettext("Simulated models: not evidence")))
     return facts
@@ -235,34 +248,37 @@ def _facts(of: Report) -> list[tuple[str, str]]:
 
 def _coverage(of: Report) -> str:
     """Which models lack verdicts, and how many of how many criteria they have."""
-    incomplete = [each for each in of.numbers.coverage if not each.complete]
-    if not incomplete:
-        return gettext("complete")
     parts = []
-    for each in incomplete:
-        words = {"model": each.endpoint, "settled": each.settled, "criteria": each.criteria}
-        parts.append(gettext("%(model)s: %(settled)d of %(criteria)d criteria, so it has no rank") % words)
-    return "; ".join(parts)
+    for each in of.numbers.coverage:
+        if not each.complete:
+            words = {"model": each.endpoint, "settled": each.settled, "criteria": each.criteria}
+            parts.append(gettext("%(model)s: %(settled)d of %(criteria)d criteria, so it has no rank") % words)
+    return "; ".join(parts) or gettext("complete")
 
 
 def _withdrawn(of: Report) -> str:
     """How many samples were withdrawn, and the planned rate with them."""
     n, rate, dataset = of.numbers.withdrawn, of.planned_rate, answered_datasets(of)[0]
     first = ngettext("%(n)d counts nowhere.", "%(n)d count nowhere.", n) % {"n": n}
-    rows = [row for row in of.numbers.with_withdrawn if row.dataset == dataset]
-    shares = [f"{row.endpoint} {format_share(row.rates[rate.name].value, percent=rate.percent)}" for row in rows]
+    shares = []
+    for row in of.numbers.with_withdrawn:
+        if row.dataset == dataset:
+            shares.append(f"{row.endpoint} {format_share(row.rates[rate.name].value, percent=rate.percent)}")
     return first + " " + gettext("With them: %(rates)s.") % {"rates": "; ".join(shares)}
 
 
 def _data(of: Report) -> str:
     release = of.run.release
-    names = ", ".join(gettext(label) for name, label in of.datasets if name != COMBINED)
+    names = [gettext(label) for name, label in of.datasets if name != COMBINED]
     samples = ngettext("%(n)d sample", "%(n)d samples", release.samples_count) % {"n": release.samples_count}
-    return f"{release} ({samples}; {names}; SHA-256 {release.sha256[:12]}…)"
+    return f"{release} ({samples}; {', '.join(names)}; SHA-256 {release.sha256[:12]}…)"
 
 
 def run_dates(run: Run) -> str:
     """The days on which a run was launched and ended."""
-    moments = [run.created_at, run.finished_at]
-    days = [formats.date_format(timezone.localtime(at), "DATE_FORMAT") for at in moments if at]
-    return " – ".join(dict.fromkeys(days))
+    first = last = formats.date_format(timezone.localtime(run.created_at), "DATE_FORMAT")
+    if run.finished_at:
+        last = formats.date_format(timezone.localtime(run.finished_at), "DATE_FORMAT")
+    if first == last:
+        return first
+    return f"{first} – {last}"

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, override
 from evaluation import registry
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.rules import COMBINED
-from evaluation.published import FilledRow, FilledTable, PaperColumn, filled
+from evaluation.published import FilledRow, FilledTable, PaperColumn, filled, has_number
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS
 from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
@@ -36,22 +36,29 @@ class PaperView:
 
 def views(tables: Sequence[FilledTable]) -> tuple[PaperView, ...]:
     """The tables as a page shows them."""
-    return tuple(PaperView(each, _charts(each, f"paper-{place}")) for place, each in enumerate(tables))
+    shown = []
+    for place, each in enumerate(tables):
+        shown.append(PaperView(each, tuple(_charts(each, f"paper-{place}"))))
+    return tuple(shown)
 
 
-def _charts(each: FilledTable, name: str) -> tuple[BarChart | RadarChart, ...]:
+def _charts(each: FilledTable, name: str) -> Iterator[BarChart | RadarChart]:
     if each.table.drawn == "radar":
-        return tuple(_radars(each, name))
-    if each.table.drawn == "bars":
-        return tuple(_bars_of_samples(each, name) if _is_of_samples(each.table.columns) else _bars(each, name))
-    return ()
+        yield from _radars(each, name)
+    elif each.table.drawn == "bars" and _is_of_samples(each.table.columns):
+        yield from _bars_of_samples(each, name)
+    elif each.table.drawn == "bars":
+        yield from _bars(each, name)
 
 
 def _bars_of_samples(each: FilledTable, name: str) -> Iterator[BarChart]:
     """A chart for each row, with a bar for each column."""
     for place, row in enumerate(each.rows):
-        known = [mark for mark in zip(each.table.columns, row.values, strict=True) if mark[1] is not None]
-        yield bars([Bar(column.label, value) for column, value in known], name=f"{name}-{place}", title=row.model)
+        marks = []
+        for column, value in zip(each.table.columns, row.values, strict=True):
+            if value is not None:
+                marks.append(Bar(column.label, value))
+        yield bars(marks, name=f"{name}-{place}", title=row.model)
 
 
 def _bars(each: FilledTable, name: str) -> Iterator[BarChart]:
@@ -69,12 +76,12 @@ def _bars(each: FilledTable, name: str) -> Iterator[BarChart]:
 def _radars(each: FilledTable, name: str) -> Iterator[RadarChart]:
     """A chart for each group of columns: shapes are rows, spokes are columns with a number."""
     rows = [row for row in each.rows if not row.mean]
-    groups = dict.fromkeys(column.group for column in each.table.columns)
-    for place, group in enumerate(groups):
-        spokes = []
-        for index, column in enumerate(each.table.columns):
-            if column.group == group and any(row.values[index] is not None for row in rows):
-                spokes.append(index)
+    spokes_of: dict[str, list[int]] = {}  # the places of the columns of each group
+    for index, column in enumerate(each.table.columns):
+        spokes = spokes_of.setdefault(column.group, [])
+        if has_number([row.values[index] for row in rows]):
+            spokes.append(index)
+    for place, (group, spokes) in enumerate(spokes_of.items()):
         if len(spokes) < MIN_AXES or len(rows) > MAX_SERIES:
             continue
         axes = [each.table.columns[index].heading for index in spokes]
@@ -91,7 +98,7 @@ def _name(row: FilledRow) -> str:
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:
     """The tables of the paper, with the report's models where it has numbers for them."""
     tables = registry.published(report.run.release.benchmark)
-    return tuple(filled(table, _own(report, table.columns)) for table in tables)
+    return tuple([filled(table, _own(report, table.columns)) for table in tables])
 
 
 def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
@@ -99,13 +106,16 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
     if _is_of_samples(columns):
         values = [_of_samples(report, column) for column in columns]
         about = gettext("samples of this release")
-        if any(column.measure == "drafts" for column in columns):
+        if "drafts" in _measures(columns):
             about = gettext("all drafts of this release's batches")
-        if any(value is not None for value in values):
+        if has_number(values):
             return {about: values}
         return {}
-    numbers = {endpoint: [_number(report, endpoint, column) for column in columns] for endpoint in report.endpoints}
-    own = {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
+    own = {}
+    for endpoint in report.endpoints:
+        values = [_number(report, endpoint, column) for column in columns]
+        if has_number(values):
+            own[endpoint] = values
     if own and all(column.measure == "errors" and column.facet for column in columns):
         own[gettext("all samples of this release")] = _distribution(report, columns)
     return own
@@ -117,10 +127,14 @@ def _of_samples(report: Report, column: PaperColumn) -> float | None:
         shares = report.run.release.about.get("draft_shares", {}).get(column.name, {})
     else:
         shares = shares_of_samples(report.run.release, column.facet, column.name)
+    hits: int
+    total: int
     hits, total = shares.get(column.value, (0, 0))
     if column.measure == "count":
         return float(total)
-    return hits / total if total else None
+    if total:
+        return hits / total
+    return None
 
 
 def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float | None]:
@@ -136,9 +150,13 @@ def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float 
     return [count / total for count in counts]
 
 
+def _measures(columns: Sequence[PaperColumn]) -> set[str]:
+    return {column.measure for column in columns}
+
+
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
-    return all(column.measure in ("samples", "count", "drafts") for column in columns)
+    return _measures(columns) <= {"samples", "count", "drafts"}
 
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
@@ -161,13 +179,13 @@ def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
                     return float(measured.n)
             return None
         case "errors":
-            rows = _rows(report, column)
-            if column.facet:
-                of_whole = {dataset}
-            else:
-                of_whole = {name for name, _label in report.datasets} - {COMBINED}
-            parts = [row for row in rows if row.endpoint == endpoint and row.dataset in of_whole]
-            total = sum(_errors(report, row) for row in parts)
+            of_whole = {dataset}
+            if not column.facet:
+                of_whole = dict(report.datasets).keys() - {COMBINED}
+            total = 0
+            for part in _rows(report, column):
+                if part.endpoint == endpoint and part.dataset in of_whole:
+                    total += _errors(report, part)
             if total:
                 return _errors(report, _row(report, endpoint, dataset, column)) / total
             return None
@@ -185,22 +203,26 @@ def _rows(report: Report, column: PaperColumn) -> Sequence[RateRow]:
 
 
 def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> RateRow | None:
-    wanted = (endpoint, dataset, column.value)
-    return next((row for row in _rows(report, column) if (row.endpoint, row.dataset, row.value) == wanted), None)
+    for row in _rows(report, column):
+        if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, column.value):
+            return row
+    return None
 
 
 def _errors(report: Report, row: RateRow | None) -> int:
     """The verdicts of a row that count against the model."""
-    failing = report.protocol.failing_verdicts
+    errors = 0
     if row:
-        return sum(n for verdict, n in row.verdicts.items() if verdict in failing)
-    return 0
+        for verdict in report.protocol.failing_verdicts:
+            errors += row.verdicts.get(verdict, 0)
+    return errors
 
 
 @override("en")
 def as_markdown(report: Report) -> str:
     """Each table of the paper in Markdown."""
-    lines = [f"# {report.run.release}: in the layout of the paper", "", *_notices(report)]
+    lines = [f"# {report.run.release}: in the layout of the paper", ""]
+    lines += [f"> **{notice}**" for notice in _notices(report)]
     for each in paper_tables(report):
         lines += [
             "",
@@ -261,7 +283,7 @@ def as_latex(report: Report) -> str:
     """Each table of the paper in LaTeX, with booktabs."""
     lines = ["% needs \\usepackage{booktabs}"]
     for each in paper_tables(report):
-        notices = " ".join(notice.strip(">* ") for notice in _notices(report))
+        notices = " ".join(_notices(report))
         caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {each.table.note} {notices}".strip()
         lines += text_tables.latex(caption, _head(each), _cells(each))
     return "\n".join(lines) + "\n"
@@ -271,7 +293,7 @@ def _head(each: FilledTable) -> list[str]:
     group = []
     if each.table.groups:
         group = ["Group"]
-    return [*group, "Model", "From", *(column.label for column in each.table.columns)]
+    return [*group, "Model", "From", *[column.label for column in each.table.columns]]
 
 
 def _cells(each: FilledTable) -> list[list[str]]:
@@ -289,10 +311,12 @@ def _cells(each: FilledTable) -> list[list[str]]:
 def _notices(report: Report) -> list[str]:
     notices = []
     if report.simulated:
-        notices = [SIMULATED]
-    notices += [SIMULATED_REVIEWERS] if report.run.release.simulated_samples else []
-    notices += ["Results so far."] if not report.finished else []
-    return [f"> **{notice}**" for notice in notices]
+        notices.append(SIMULATED)
+    if report.run.release.simulated_samples:
+        notices.append(SIMULATED_REVIEWERS)
+    if not report.finished:
+        notices.append("Results so far.")
+    return notices
 
 
 FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json, "latex": as_latex}

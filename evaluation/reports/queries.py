@@ -96,6 +96,10 @@ class Report:
         return self.numbers.rates
 
     @property
+    def rates_by_name(self) -> dict[str, Rate]:
+        return {rate.name: rate for rate in self.rates}
+
+    @property
     def facet_rates(self) -> tuple[Rate, ...]:
         """The rates of breakdowns, without those over control samples, which have no traps."""
         return tuple(rate for rate in self.rates if rate.arm == "trap")
@@ -109,6 +113,10 @@ class Report:
     def planned_rate(self) -> Rate:
         """The primary rate of the plan, or else the first one."""
         return rate_named(self.rates, self.plan.metric) or self.rate
+
+    def shown_rate(self, name: str) -> Rate:
+        """The rate of this name, or else the planned one."""
+        return rate_named(self.rates, name) or self.planned_rate
 
     @property
     def views(self) -> tuple[FacetView, ...]:
@@ -241,7 +249,7 @@ def oddities(run: Run) -> tuple[Oddity, ...]:
     counts: Counter[tuple[str, str]] = Counter()
     for endpoint, outcome, text, n in rows:
         counts[endpoint, oddity_of(outcome, text, like_reasoning=True) or ""] += n
-    return tuple(Oddity(*key, n) for key, n in sorted(counts.items()))
+    return tuple([Oddity(*key, n) for key, n in sorted(counts.items())])
 
 
 def judgments(

@@ -37,12 +37,13 @@ def score_figures(report: Report) -> ScoreFigures | None:
     rules = report.protocol.scores
     if not rules or not report.numbers.scores:
         return None
-    views = [view for view in report.views if report.numbers.score_facets.get(view.name)]
     tables = [("", score_lines(report, report.numbers.scores))]
-    tables += [(gettext(view.label), score_lines(report, report.numbers.score_facets[view.name])) for view in views]
+    for view in report.views:
+        if rows := report.numbers.score_facets.get(view.name):
+            tables.append((gettext(view.label), score_lines(report, rows)))
     return ScoreFigures(
-        rules=tuple((gettext(rule.label), gettext(rule.rule)) for rule in rules),
-        charts=tuple(_chart(report, rule) for rule in rules),
+        rules=tuple([(gettext(rule.label), gettext(rule.rule)) for rule in rules]),
+        charts=tuple([_chart(report, rule) for rule in rules]),
         tables=tuple(tables),
     )
 
@@ -74,7 +75,7 @@ def score_lines(report: Report, rows: Sequence[ScoreRow]) -> tuple[ScoreLine, ..
 
 def quartiles(score: MeasuredScore) -> str:
     """'0.120 / 0.150 / 0.180'; '' if there are none."""
-    return " / ".join(format_share(quartile, percent=False) for quartile in score.box[1:4])
+    return " / ".join([format_share(quartile, percent=False) for quartile in score.box[1:4]])
 
 
 def format_interval(score: MeasuredScore) -> str:
@@ -101,22 +102,23 @@ def as_markdown(report: Report) -> list[str]:
     figures = score_figures(report)
     if figures is None:
         return []
-    lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in figures.rules)]
+    lines = ["", "## Scores", ""]
+    lines += [f"{label}: {rule}" for label, rule in figures.rules]
     datasets = dict(report.datasets)
     for label, table in figures.tables:
-        facet = []
+        head = ["Model", "Data set", "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
         if label:
-            facet = [label]
-        head = ["Model", "Data set", *facet, "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
+            head.insert(2, label)
         rows = []
         for row, rule, score in table:
             interval = format_interval(score) or "–"
             if score.too_few:
                 interval = "too few"
-            value = [row.label] if label else []
+            place = [row.endpoint, datasets[row.dataset]]
+            if label:
+                place.append(row.label)
             mean = format_share(score.mean, percent=False) or "–"
-            place = (row.endpoint, datasets[row.dataset], *value, rule.label)
-            rows.append((*place, mean, interval, quartiles(score) or "–", score.n, score.without))
+            rows.append((*place, rule.label, mean, interval, quartiles(score) or "–", score.n, score.without))
         if label:
             lines += ["", f"### {label}"]
         lines += ["", *text_tables.markdown(head, rows)]
@@ -129,6 +131,6 @@ def means(report: Report) -> tuple[list[object], list[list[object]]]:
     rows: list[list[object]] = []
     for row in report.numbers.scores:
         shares = [format_share(row.scores[rule.name].mean, percent=False) or "–" for rule in rules]
-        n = max(score.n for score in row.scores.values())
+        n = max([score.n for score in row.scores.values()])
         rows.append([row.endpoint, gettext(labels[row.dataset]), *shares, n])
-    return ["Model", "Data set", *(rule.label for rule in rules), "N"], rows
+    return ["Model", "Data set", *[rule.label for rule in rules], "N"], rows

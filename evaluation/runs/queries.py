@@ -271,6 +271,11 @@ def models_of(run: Run) -> list[Endpoint]:
     return [tested.endpoint for tested in run.tested.select_related("endpoint").order_by("pk")]
 
 
+def judge_names(run: Run) -> str:
+    """The judges of a run with their models: 'gpt-judge (gpt-5), …'; '' if there are none."""
+    return ", ".join([f"{judge.name} ({judge.model})" for judge in judges_of(run)])
+
+
 def judges_asked(run: Run) -> list[Endpoint]:
     """The judges of a run that are not left out."""
     return [judge for judge in judges_of(run) if str(judge.pk) not in run.judges_left_out]

@@ -26,7 +26,7 @@ from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports import services as reports_services
 from evaluation.reports.comparison_lines import rule_label, rule_names
-from evaluation.reports.figures import Link, figures, first_chart, rate_named
+from evaluation.reports.figures import Link, figures, first_chart
 from evaluation.reports.forms import read_options
 from evaluation.reports.headlines import answer, headlines
 from evaluation.runs import estimate as runs_estimate
@@ -144,7 +144,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         context = {**job_context(RUNS, watched_run, request), "run": watched_run, "message": counting.message}
         return render(request, "evaluation/runs/counting.html", context)
     sort, rate_name = request.GET.get("sort", ""), request.GET.get("rate", "")
-    shown_rate = rate_named(report, rate_name)
+    shown_rate = report.shown_rate(rate_name)
     option_values = _option_values(options)
     query = ""
     if rate_name:
