@@ -36,7 +36,7 @@ CLUSTERS: dict[str, Promise] = {
 
 def cluster_label(unit: str) -> str:
     """What the clusters are, in words. `unit`: of a frame; may name several kinds."""
-    return ", ".join(str(CLUSTERS.get(kind, kind)) for kind in unit.split(", "))
+    return ", ".join([str(CLUSTERS.get(kind, kind)) for kind in unit.split(", ")])
 
 
 def failure_words(code: str, detail: str = "") -> str:
@@ -59,13 +59,14 @@ def verdict_state(verdict: str, protocol: Protocol) -> str:
     'failed' if the verdict counts against a model; 'queued' if there is none, or if the first rate
     and the rates of single rubrics exclude it; else 'finished'.
     """
-    of_single = (rate for rate in protocol.rates if rate.only and rate.only.facet == RUBRIC)
-    counted = protocol.rates[0].scope_verdicts.union(*(rate.scope_verdicts for rate in of_single))
-    if verdict not in counted | protocol.failing_verdicts:
-        return "queued"
     if verdict in protocol.failing_verdicts:
         return "failed"
-    return "finished"
+    if verdict in protocol.rates[0].scope_verdicts:
+        return "finished"
+    for rate in protocol.rates:
+        if rate.only and rate.only.facet == RUBRIC and verdict in rate.scope_verdicts:
+            return "finished"
+    return "queued"
 
 
 def value_name(value: str, label: str) -> str:

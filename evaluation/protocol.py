@@ -379,6 +379,15 @@ class Protocol:
         return set(rate.hits) <= self.failing_verdicts
 
     @property
+    def rubrics_with_rates(self) -> set[str]:
+        """The keys of the rubrics that have a rate of their own."""
+        keys = set()
+        for rate in self.rates:
+            if rate.only and rate.only.facet == RUBRIC:
+                keys.add(rate.only.value)
+        return keys
+
+    @property
     def variants_of(self) -> dict[str, list[str]]:
         """Key of a rubric -> the variants whose answers are judged on it; others: on all."""
         variants_of = {}

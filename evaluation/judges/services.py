@@ -15,7 +15,6 @@ from evaluation.judges.content import CaseContent, case_spec
 from evaluation.judges.draw import DrawnResponse, draw, parse_amount
 from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.models import MAX_SEED, Response, Run, Validation, ValidationItem
-from evaluation.protocol import Rubric
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
@@ -138,7 +137,7 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
         page: Sequence[Block] = ()
         if protocol.judged_page is not None:
             rows = [rubrics_of[rubric] for rubric, _text in criteria[pk]]
-            decided = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
+            decided = [runs_queries.rubric_value(row) for row in rows]
             sample = runs_queries.sample_value(response.sample)
             page = protocol.judged_page(sample, decided, response.variant, texts[pk])
         content = CaseContent(

@@ -1,7 +1,7 @@
 """A report in the layout of the benchmark's paper: its tables and figures, beside its numbers."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,12 +123,11 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
 
 def _of_samples(report: Report, column: PaperColumn) -> float | None:
     """The number of a column about samples; None for a share of none."""
+    shares: Mapping[str, tuple[int, int]]
     if column.measure == "drafts":
         shares = report.run.release.about.get("draft_shares", {}).get(column.name, {})
     else:
         shares = shares_of_samples(report.run.release, column.facet, column.name)
-    hits: int
-    total: int
     hits, total = shares.get(column.value, (0, 0))
     if column.measure == "count":
         return float(total)

@@ -82,9 +82,12 @@ class Checks(Budget):
     def settings(self) -> RunSettings:
         """Those of the run, with the fixed texts that it lacks."""
         run = self.run
+        policy_samples = self.samples
+        if run.policies:
+            policy_samples = run.policy_samples
         return RunSettings.model_construct(
             release=run.release,
-            endpoints=[row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint")],
+            endpoints=[tested.endpoint for tested in run.tested.filter(left_out_at=None).select_related("endpoint")],
             judge=run.judge,
             datasets=run.variants,
             prompts=run.prompts,
@@ -92,7 +95,7 @@ class Checks(Budget):
             **{
                 **RunSettings.stored_values(run),
                 "policies": [name for name in dict.fromkeys(self.policies) if name not in run.policies],
-                "policy_samples": run.policy_samples if run.policies else self.samples,
+                "policy_samples": policy_samples,
             },
         )
 
@@ -112,7 +115,10 @@ def check_checks(checks: Checks) -> list[PolicyAnswer]:
     with queries.prompts_of(run):
         rows = list(policy_answers.unsaved(checks.settings, protocol, datasets))
     rows += policy_answers.unsaved_again(run, checks.again, checks.samples, rules, datasets)
-    asked = {row.response.endpoint for row in rows if row.response and row.policy == PolicyAnswer.Again.ANSWERS}
+    asked = set()
+    for row in rows:
+        if row.response and row.policy == PolicyAnswer.Again.ANSWERS:
+            asked.add(row.response.endpoint)
     for endpoint in sorted(asked, key=lambda each: each.name):
         if not endpoint.is_usable:
             raise NotCallable(endpoint.name)
@@ -141,8 +147,9 @@ def add_checks(checks: Checks) -> Run:
                 new.append(row)
         if run.status != Run.Status.FINISHED or not new:
             return run
-        if added := dict.fromkeys(row.policy for row in new if row.response_id is None):
-            run.policies = [*run.policies, *added]
+        added = [row.policy for row in new if row.response_id is None]
+        if added:
+            run.policies = [*run.policies, *dict.fromkeys(added)]
             run.policy_samples = settings.policy_samples
             run.save(update_fields=["policies", "policy_samples"])
         policy_answers.create(run, new)

@@ -75,11 +75,13 @@ LABELS = {
 def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
     """How a run was made, judged and counted. `withdrawn`: samples of its release."""
     asked = queries.models_asked(run)
-    judge_names = {judge.name for judge in queries.judges_of(run)}
-    judges = [_with_settings(model) for model in asked if model.endpoint in judge_names]
+    judge_names = [judge.name for judge in queries.judges_of(run)]
+    judges: list[str] = []
     prompts_asked: set[str] = set()
     for model in asked:
         prompts_asked.update(model.prompts)
+        if model.endpoint in judge_names:
+            judges.append(_with_settings(model))
     prompts = sorted(prompts_asked)
     if run.prompts:
         prompts.append(run.prompts)
@@ -92,7 +94,7 @@ def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability
         temperature = f"{run.judge_temperature:g}"
     return Comparability(
         release=f"{run.release} ({run.release.sha256[:12]}…)",
-        datasets=", ".join(dataset.name for dataset in queries.data_sets_of(run)),
+        datasets=", ".join([dataset.name for dataset in queries.data_sets_of(run)]),
         judges=", ".join(judges),
         panel=panel,
         judging=judging,
@@ -109,7 +111,11 @@ def _own_rules(run: Run, protocol: Protocol) -> list[str]:
     """The counting rules of a run that differ from the benchmark's: 'refused: excluded'."""
     usual = plan.default_rules(protocol)
     outcomes = plan_of(run, protocol, ()).outcomes
-    return [f"{name}: {rule}" for name, rule in sorted(outcomes.items()) if usual.get(name) != rule]
+    own = []
+    for name, rule in sorted(outcomes.items()):
+        if usual.get(name) != rule:
+            own.append(f"{name}: {rule}")
+    return own
 
 
 def _with_settings(judge: ModelAsked) -> str:

@@ -56,8 +56,8 @@ def _estimate(settings: RunSettings) -> Estimate:
                     if protocol.rubric_applies(key, ask.variant):
                         judged[prompts.get(key, "")] += n * answers
                 if others := rubrics[task] - sum(separate.values()):
-                    usual = [prompt for key, prompt in prompts.items() if key not in protocol.by_rubric]
-                    judged[usual[0] if usual else ""] += others * answers
+                    usual = [prompt for key, prompt in prompts.items() if key not in protocol.by_rubric] or [""]
+                    judged[usual[0]] += others * answers
     known_requests = _known_requests(settings, protocol, datasets)
     lines = []
     for endpoint in tested:
@@ -69,9 +69,10 @@ def _estimate(settings: RunSettings) -> Estimate:
             )
     for judge in judges:
         batched = in_batches and judge.batches
-        lines += [estimate_line("judge", judge, prompt, count, batched=batched) for prompt, count in judged.items()]
-    blind = _judged_policies(settings, protocol, datasets)
-    lines += [estimate_line("judge", judges[0], prompt, count) for prompt, count in blind.items()]
+        for prompt, count in judged.items():
+            lines.append(estimate_line("judge", judge, prompt, count, batched=batched))
+    for prompt, count in _judged_policies(settings, protocol, datasets).items():
+        lines.append(estimate_line("judge", judges[0], prompt, count))
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
 
 
@@ -96,7 +97,7 @@ def estimate_checks(checks: Checks) -> Estimate:
         asked: Counter[tuple[int, str]] = Counter()
         for dataset in datasets:
             [first] = queries.first_samples(settings.release, [dataset])
-            [prompt, *_others] = [ask.prompt for ask in queries.questions(protocol, first, settings.seed, [dataset])]
+            prompt = queries.questions(protocol, first, settings.seed, [dataset])[0].prompt
             repeated = 0
             for row in rows:
                 if row.response is None or (row.response.sample.task, row.variant) != (dataset.task, dataset.variant):
@@ -107,17 +108,22 @@ def estimate_checks(checks: Checks) -> Estimate:
             judged += _judge_calls(settings, protocol, dataset, repeated)
     models, judges = {endpoint.pk: endpoint for endpoint in settings.tested}, settings.judges[:1]
     # A repetition has a number that no earlier call has.
-    lines = [estimate_line("target", models[pk], prompt, n, fresh=True) for (pk, prompt), n in asked.items()]
+    lines = []
+    for (pk, prompt), n in asked.items():
+        lines.append(estimate_line("target", models[pk], prompt, n, fresh=True))
     for judge in judges:
-        lines += [estimate_line("judge", judge, prompt, n, fresh=True) for prompt, n in judged.items()]
+        for prompt, n in judged.items():
+            lines.append(estimate_line("judge", judge, prompt, n, fresh=True))
     return Estimate(tuple(lines), rows=len(rows), paces=paces([*models.values(), *judges]))
 
 
 def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Counter[str]:
     """The first judge's calls on fixed texts, by prompt."""
     calls = Counter[str]()
+    if not settings.policies:
+        return calls
     samples, _rubrics = queries.counts_by_task(settings.release)
-    for dataset in datasets if settings.policies else ():
+    for dataset in datasets:
         texts = min(settings.policy_samples, samples[dataset.task]) * len(set(settings.policies))
         calls += _judge_calls(settings, protocol, dataset, texts)
     return calls

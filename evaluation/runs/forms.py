@@ -123,14 +123,14 @@ class RunForm(SpendingForm):
         if not in_variants:
             del self.fields["seed"]
         own = prompts_queries.choices(release.benchmark)
-        sets = [("", gettext("default prompts")), *((name, name) for name in own)]
+        sets = [("", gettext("default prompts")), *zip(own, own, strict=True)]
         self._offer("prompts", sets, is_offered=bool(own))
         presets = [(name, gettext(preset.label)) for name, preset in protocol.presets.items()]
         self._offer("preset", presets, is_offered=bool(presets))
-        usual = []
+        metrics = [(rate.name, gettext(rate.label)) for rate in protocol.rates]
         if presets:
-            usual = [("", gettext("Set by the counting rules"))]
-        self._offer("metric", [*usual, *((rate.name, gettext(rate.label)) for rate in protocol.rates)])
+            metrics.insert(0, ("", gettext("Set by the counting rules")))
+        self._offer("metric", metrics)
         pooled = []
         if protocol.pooled:
             pooled = [(COMBINED, gettext("Combined"))]
@@ -146,11 +146,12 @@ class RunForm(SpendingForm):
 
     def _add_pairs(self) -> None:
         """Ask for the planned comparisons by rows of two selects."""
-        names = Endpoint.objects.usable().values_list("name", flat=True)
-        choices = [("", "---------"), *((name, name) for name in names)]
-        labels = {"first": gettext("First model"), "second": gettext("Second model")}
+        choices = [("", "---------"), *Endpoint.objects.usable().values_list("name", "name")]
         self.fields["comparisons"] = RowsField(
-            {name: forms.ChoiceField(label=label, choices=choices) for name, label in labels.items()},
+            {
+                "first": forms.ChoiceField(label=gettext("First model"), choices=choices),
+                "second": forms.ChoiceField(label=gettext("Second model"), choices=choices),
+            },
             label=gettext("Planned comparisons"),
             help_text=gettext("Leave all empty to compare every pair."),
         )
@@ -158,7 +159,7 @@ class RunForm(SpendingForm):
     def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
         """The initial value of a field; rules and comparisons from the lists that a launch has."""
         if field_name.startswith(OUTCOME):
-            rules = dict(rule.split("=", 1) for rule in self.initial.get("outcomes", ()))
+            rules = dict([rule.split("=", 1) for rule in self.initial.get("outcomes", ())])
             return rules.get(field_name.removeprefix(OUTCOME), "")
         if field_name == "comparisons":
             return [pair.split(":") for pair in self.initial.get("comparisons", ())]
@@ -167,12 +168,12 @@ class RunForm(SpendingForm):
     def clean(self) -> dict[str, Any]:
         """Gather the rules that differ, and the planned comparisons."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
-        rules = {name.removeprefix(OUTCOME): data.get(name) for name in self.fields if name.startswith(OUTCOME)}
-        return {
-            **data,
-            "outcomes": [f"{outcome}={rule}" for outcome, rule in rules.items() if rule],
-            "comparisons": [":".join(pair) for pair in data.get("comparisons", ())],
-        }
+        outcomes = []
+        for name in self.fields:
+            if name.startswith(OUTCOME) and data.get(name):
+                outcomes.append(f"{name.removeprefix(OUTCOME)}={data[name]}")
+        comparisons = [":".join(pair) for pair in data.get("comparisons", ())]
+        return {**data, "outcomes": outcomes, "comparisons": comparisons}
 
 
 def _temperature_help() -> str:

@@ -11,6 +11,7 @@ from evaluation.numbers.rules import failure_rule
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, DataSet, Protocol
 from evaluation.runs.settings import MAX_MINIMUM, RunSettings
 from evaluation.statistics.intervals import MINIMUM
+from review.rules.text import parts_around
 
 
 def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
@@ -19,11 +20,17 @@ def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
     if not stored:
         pairs = tuple(combinations(endpoints, 2))
         return Plan(protocol.rates[0].name, pairs, default_rules(protocol), MINIMUM, frozen=False)
-    pairs = tuple((first, second) for first, second in stored["comparisons"])
+    pairs = tuple([(first, second) for first, second in stored["comparisons"]])
     rules = {**stored["outcomes"], UNDECIDED: failure_rule(stored["outcomes"], UNDECIDED)}
-    chosen = {name: stored.get(name, "") for name in ("preset", "dataset")}
-    thresholds = {**THRESHOLDS, **stored.get("thresholds", {})}
-    return Plan(stored["metric"], pairs, rules, stored["minimum"], thresholds=thresholds, **chosen)
+    return Plan(
+        stored["metric"],
+        pairs,
+        rules,
+        stored["minimum"],
+        preset=stored.get("preset", ""),
+        dataset=stored.get("dataset", ""),
+        thresholds={**THRESHOLDS, **stored.get("thresholds", {})},
+    )
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
@@ -33,13 +40,15 @@ def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
 
 def default_rules(protocol: Protocol) -> dict[str, str]:
     """The benchmark's own rule for each outcome of a response and each failure of the judge."""
-    of_responses = {outcome: protocol.outcomes.get(outcome, JUDGED) for outcome in Response.Outcome.values}
-    return of_responses | {failure: protocol.outcomes.get(failure, EXCLUDED) for failure in JUDGE_FAILURES}
+    usual = dict.fromkeys(Response.Outcome.values, JUDGED) | dict.fromkeys(JUDGE_FAILURES, EXCLUDED)
+    return {name: protocol.outcomes.get(name, rule) for name, rule in usual.items()}
 
 
 def known_rules(protocol: Protocol, outcome: str) -> tuple[str, ...]:
     """The rules by which a plan may count an outcome, or a failure of the judge."""
-    return (*(() if outcome in JUDGE_FAILURES else (JUDGED,)), EXCLUDED, *protocol.known_verdicts)
+    if outcome in JUDGE_FAILURES:
+        return (EXCLUDED, *protocol.known_verdicts)
+    return (JUDGED, EXCLUDED, *protocol.known_verdicts)
 
 
 def _preset(name: str, protocol: Protocol) -> tuple[str, CountingPreset]:
@@ -56,12 +65,13 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
     names = [endpoint.name for endpoint in settings.tested]
     preset, counting = _preset(settings.preset, protocol)
     metric = settings.metric or counting.metric or protocol.rates[0].name
-    if metric not in (known := [rate.name for rate in protocol.rates]):
+    known = [rate.name for rate in protocol.rates]
+    if metric not in known:
         raise errors.InvalidPlan(f"Metric {metric!r}; known: {', '.join(known)}.")
-    pairs = tuple(_pair(text, names) for text in settings.comparisons) or tuple(combinations(names, 2))
+    pairs = [_pair(text, names) for text in settings.comparisons] or combinations(names, 2)
     rules = {**default_rules(protocol), **counting.outcomes}
     for text in settings.outcomes:
-        outcome, _sign, rule = (part.strip() for part in text.partition("="))
+        outcome, rule = parts_around("=", text)
         allowed = known_rules(protocol, outcome)
         if outcome not in rules or rule not in allowed:
             hint = f"Outcomes: {', '.join(rules)}. Rules: {', '.join(allowed)}."
@@ -79,26 +89,31 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
 def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:
     """The settings that reproduce a run's plan on top of its preset; empty where default."""
     plan = plan_of(run, protocol, endpoints)
-    _name, counting = _preset(plan.preset if plan.preset in protocol.presets else "", protocol)
+    preset = ""
+    if plan.preset in protocol.presets:
+        preset = plan.preset
+    _name, counting = _preset(preset, protocol)
     usual = {**default_rules(protocol), **counting.outcomes}
-    all_pairs = {frozenset(pair) for pair in combinations(endpoints, 2)}
-    is_subset = {frozenset(pair) for pair in plan.comparisons} != all_pairs
-    metric, comparisons = "", list[str]()
+    metric, comparisons, outcomes = "", list[str](), list[str]()
     if plan.metric != (counting.metric or protocol.rates[0].name):
         metric = plan.metric
-    if is_subset:
+    planned = {frozenset(pair) for pair in plan.comparisons}
+    if planned != {frozenset(pair) for pair in combinations(endpoints, 2)}:
         comparisons = [":".join(pair) for pair in plan.comparisons]
+    for name, rule in plan.outcomes.items():
+        if usual.get(name) != rule:
+            outcomes.append(f"{name}={rule}")
     return {
         "metric": metric,
         "comparisons": comparisons,
-        "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if usual.get(name) != rule],
+        "outcomes": outcomes,
         "minimum": plan.minimum,
         "primary_dataset": plan.dataset,
     }
 
 
 def _pair(text: str, names: list[str]) -> Pair:
-    first, _sign, second = (part.strip() for part in text.partition(":"))
+    first, second = parts_around(":", text)
     if first == second or first not in names or second not in names:
         raise errors.InvalidPlan(f"{text!r}; write MODEL:MODEL, two of {', '.join(names)}.")
     return first, second

@@ -1,20 +1,20 @@
 """Queries on runs, and the requests that runs send."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from random import Random
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge
 from evaluation.numbers.rules import NOT_JUDGED
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
@@ -85,15 +85,21 @@ def question_text(row: ReleasedSample) -> str:
     return str(row.exported["content"].get("question") or "")
 
 
+def rubric_value(row: ReleasedRubric) -> Rubric:
+    """A released rubric in the protocol's type."""
+    return Rubric(row.key, row.criterion, tuple(row.traps))
+
+
 def rubric_values(row: ReleasedSample) -> list[Rubric]:
     """The rubrics of a released sample in the protocol's type, in order."""
-    return [Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)) for rubric in row.rubrics.order_by("pk")]
+    return [rubric_value(rubric) for rubric in row.rubrics.order_by("pk")]
 
 
 def data_sets_in(release: Release) -> tuple[DataSet, ...]:
     """The protocol's data sets of which the release has samples."""
     present = release.counts.get("task", {})
-    return tuple(dataset for dataset in registry.protocol(release.benchmark).datasets if dataset.task in present)
+    datasets = registry.protocol(release.benchmark).datasets
+    return tuple([dataset for dataset in datasets if dataset.task in present])
 
 
 def usual_data_sets(release: Release) -> tuple[DataSet, ...]:
@@ -105,11 +111,15 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     """The data sets that a run asks: one of each task, for verdicts that were made elsewhere."""
     available = data_sets_in(run.release)
     if run.variants:
-        return tuple(dataset for dataset in available if dataset.name in run.variants)
+        return _named(run.variants, available)
     if run.origin == Run.Origin.IMPORTED:
         first = registry.protocol(run.release.benchmark).first_of_task.values()
-        return tuple(dataset for dataset in available if dataset in first)
+        return tuple([dataset for dataset in available if dataset in first])
     return available
+
+
+def _named(names: Collection[str], datasets: Iterable[DataSet]) -> tuple[DataSet, ...]:
+    return tuple([dataset for dataset in datasets if dataset.name in names])
 
 
 def data_set_named(run: Run, name: str) -> DataSet | None:
@@ -123,8 +133,7 @@ def data_set_named(run: Run, name: str) -> DataSet | None:
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
     if settings.datasets:
-        available = data_sets_in(settings.release)
-        return tuple(dataset for dataset in available if dataset.name in settings.datasets)
+        return _named(settings.datasets, data_sets_in(settings.release))
     return usual_data_sets(settings.release)
 
 
@@ -132,7 +141,7 @@ def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[Release
     """The first sample of each task of these data sets, which stands for all of the task."""
     samples = ReleasedSample.objects.filter(release=release).order_by("position")
     firsts: list[ReleasedSample] = []
-    for task in dict.fromkeys(dataset.task for dataset in datasets):
+    for task in dict.fromkeys([dataset.task for dataset in datasets]):
         firsts.extend(samples.filter(task=task)[:1])
     return firsts
 
@@ -154,7 +163,8 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     judge, variants = settings.judge, settings.datasets
     if not settings.endpoints:
         raise errors.NoEndpoints
-    if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.is_usable]:
+    not_callable = [endpoint.name for endpoint in settings.asked if not endpoint.is_usable]
+    if not_callable:
         raise NotCallable(", ".join(not_callable))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and (settings.judges or settings.judgments > 1):
@@ -169,9 +179,10 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.EscalationNeedsThree
     if settings.transport == Run.Transport.BATCH and settings.rule:
         raise errors.NoPanelInBatches
-    available = data_sets_in(settings.release)
-    if unknown := sorted(set(variants) - {dataset.name for dataset in available}):
-        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(dataset.name for dataset in available)}")
+    known = [dataset.name for dataset in data_sets_in(settings.release)]
+    unknown = sorted(set(variants).difference(known))
+    if unknown:
+        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(known)}")
     if settings.transport == Run.Transport.BATCH and not any(endpoint.batches for endpoint in settings.asked):
         raise errors.NoBatches
     check_policies(settings.policies, protocol)
@@ -194,7 +205,9 @@ def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[
         return
     for first in first_samples(settings.release, datasets):
         asks = questions(protocol, first, settings.seed, datasets)
-        if missing := {ask.after for ask in asks if ask.after} - {ask.variant for ask in asks}:
+        needed = {ask.after for ask in asks} - {""}
+        missing = needed.difference([ask.variant for ask in asks])
+        if missing:
             raise errors.ChainWithoutStart(f"{first.task}: {', '.join(sorted(missing))}")
 
 
@@ -325,8 +338,7 @@ def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
 
     Makes no query if `response` and `rubric__sample` are loaded.
     """
-    rubric = row.rubric
-    return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
+    return sample_value(row.rubric.sample), rubric_value(row.rubric), row.response
 
 
 def judging_of(protocol: Protocol, rubric: Rubric, run: Run) -> Judging:
@@ -374,10 +386,7 @@ def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Ru
     rows_loaded = list(judgments.select_related("rubric__sample", "response__sample", "run").order_by("rubric__pk"))
     key, seed = rows_loaded[0].rubric.sample.key, rows_loaded[0].run.seed
     rows_loaded.sort(key=lambda judgment: _place_in_prompt(seed, key, judgment.rubric.key))
-    rubrics = {}
-    for judgment in rows_loaded:
-        row = judgment.rubric
-        rubrics[judgment.pk] = Rubric(row.key, row.criterion, tuple(row.traps))
+    rubrics = {judgment.pk: rubric_value(judgment.rubric) for judgment in rows_loaded}
     return sample_value(rows_loaded[0].rubric.sample), rubrics, rows_loaded[0].response
 
 
@@ -462,9 +471,11 @@ def count_rubrics(run: Run) -> int:
 
 def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, int]]:
     """Task -> rubric key -> number of rubrics, for keys with their own way of judging."""
-    rows = ReleasedRubric.objects.filter(sample__release=release, key__in=protocol.by_rubric).order_by()
     counts: dict[str, dict[str, int]] = {}
-    for task, key, n in rows.values_list("sample__task", "key").annotate(n=Count("pk")) if protocol.by_rubric else ():
+    if not protocol.by_rubric:
+        return counts
+    rows = ReleasedRubric.objects.filter(sample__release=release, key__in=protocol.by_rubric).order_by()
+    for task, key, n in rows.values_list("sample__task", "key").annotate(n=Count("pk")):
         counts.setdefault(task, {})[key] = n
     return counts
 
@@ -491,15 +502,17 @@ class LeftOut:
 
 def left_out(run: Run) -> list[LeftOut]:
     """The models and judges that were left out of a run, in their order."""
-    tested = run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk")
-    rows = [LeftOut(row.endpoint, TARGET, row.left_out_at, row.left_out_because) for row in tested if row.left_out_at]
+    left = []
+    for row in run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk"):
+        if row.left_out_at:
+            left.append(LeftOut(row.endpoint, TARGET, row.left_out_at, row.left_out_because))
     if not run.judges_left_out:
-        return rows
+        return left
     for judge in judges_of(run):
         entry = run.judges_left_out.get(str(judge.pk))
         if entry:
-            rows.append(LeftOut(judge, JUDGE, datetime.fromisoformat(entry["at"]), entry["because"]))
-    return rows
+            left.append(LeftOut(judge, JUDGE, datetime.fromisoformat(entry["at"]), entry["because"]))
+    return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,23 +534,39 @@ class ModelState:
 
 def model_states(run: Run) -> list[ModelState]:
     """The state of each model under test and each judge of a panel, in their order."""
-    tested = list(run.tested.select_related("endpoint").order_by("pk"))
-    out = {(TARGET, row.endpoint_id) for row in tested if row.left_out_at}
-    out |= {(JUDGE, int(key)) for key in run.judges_left_out}
     states = []
-    for role, rows, endpoints in (
-        (TARGET, Response.objects.filter(run=run).values_list("endpoint", "status"), [row.endpoint for row in tested]),
-        (JUDGE, Vote.objects.filter(run=run).values_list("judge", "status"), judges_of(run) if run.panel else []),
-    ):
-        counts: dict[int, Counter[str]] = {}
-        for pk, status, n in rows.order_by().annotate(n=Count("pk")) if endpoints else ():
-            counts.setdefault(pk, Counter())[status] += n
-        for endpoint in endpoints:
-            count = counts.get(endpoint.pk, Counter())
-            is_open = count[Status.QUEUED] + count[Status.RUNNING]
-            numbers = (is_open, count[Status.DONE], count[Status.FAILED], count[Status.DROPPED])
-            states.append(ModelState(endpoint, role, (role, endpoint.pk) in out, *numbers))
+    tested = list(run.tested.select_related("endpoint").order_by("pk"))
+    if tested:
+        counts = _counts_by_status(run.responses.values_list("endpoint", "status"))
+        for row in tested:
+            is_left_out = row.left_out_at is not None
+            states.append(_model_state(row.endpoint, TARGET, is_left_out, counts[row.endpoint_id]))
+    if run.panel:
+        counts = _counts_by_status(run.votes.values_list("judge", "status"))
+        for judge in judges_of(run):
+            is_left_out = str(judge.pk) in run.judges_left_out
+            states.append(_model_state(judge, JUDGE, is_left_out, counts[judge.pk]))
     return states
+
+
+def _counts_by_status(rows: QuerySet[Any]) -> dict[int, Counter[str]]:
+    """Endpoint -> its rows by status. `rows`: of an endpoint and a status."""
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for pk, status, n in rows.order_by().annotate(n=Count("pk")):
+        counts[pk][status] += n
+    return counts
+
+
+def _model_state(endpoint: Endpoint, role: str, is_left_out: bool, counts: Counter[str]) -> ModelState:
+    return ModelState(
+        endpoint,
+        role,
+        is_left_out,
+        open=counts[Status.QUEUED] + counts[Status.RUNNING],
+        done=counts[Status.DONE],
+        failed=counts[Status.FAILED],
+        not_asked=counts[Status.DROPPED],
+    )
 
 
 def count_not_done(run: Run) -> int:

@@ -23,22 +23,23 @@ class Selection:
 
         `reported`: the model name in the server's replies.
         """
-        return bool({canonical_model_name(name) for name in (endpoint.model, endpoint.name, reported)} & self.names)
+        names = [canonical_model_name(name) for name in (endpoint.model, endpoint.name, reported)]
+        return not self.names.isdisjoint(names)
 
 
 def selection(release: Release) -> Selection:
     """The selection of a release: models in selecting roles, and those that its facet names."""
     batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
     bound = set(BatchRole.objects.filter(batch__in=batches).values_list("role", "endpoint__model"))
+    names: set[str] = set()
     if bound:
         selecting = {role.name for role in recipes.recipe(release.benchmark).roles if role.selects}
-    else:
-        selecting = set()
-    names = {model for role, model in bound if role in selecting}
+        names = {model for role, model in bound if role in selecting}
     if facet := registry.protocol(release.benchmark).chosen_by:
         named = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()
         names.update(named.values_list("value", flat=True).distinct())
-    return Selection(frozenset(filter(None, map(canonical_model_name, names))))
+    canonical = {canonical_model_name(name) for name in names}
+    return Selection(frozenset(canonical - {""}))
 
 
 def selecting_models(run: Run) -> tuple[str, ...]:
@@ -59,5 +60,7 @@ def reported_names(runs: Iterable[Run]) -> dict[tuple[int, int], str]:
     answered = Call.objects.filter(job=OuterRef("run"), endpoint=OuterRef("endpoint"), error="").exclude(model="")
     first = Subquery(answered.order_by("pk").values("model")[:1])
     rows = RunEndpoint.objects.filter(run__in=[run.pk for run in runs]).order_by()
-    names = rows.annotate(reported=first).values_list("run", "endpoint", "reported")
-    return {(run, endpoint): name or "" for run, endpoint, name in names}
+    names = {}
+    for run, endpoint, name in rows.annotate(reported=first).values_list("run", "endpoint", "reported"):
+        names[run, endpoint] = name or ""
+    return names

@@ -58,13 +58,19 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     planned, prompt_set = make_plan(settings, protocol, datasets), settings.prompt_set
     with prompts_queries.using(settings.release.benchmark, prompt_set):
         fixed_texts = list(policy_answers.unsaved(settings, protocol, datasets))
-    temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
+    temperature = None
+    if judge:
+        temperature = settings.judge_temperature
+        if temperature is None:
+            temperature = protocol.judge_temperature
+        if temperature is None:
+            temperature = judge.temperature
 
     def create() -> Run:
         run = Run.objects.create(
             release=settings.release,
             judge=judge,
-            judge_temperature=next((value for value in temperatures if value is not None), None),
+            judge_temperature=temperature,
             endpoint_settings={str(endpoint.pk): endpoint.launch_settings for endpoint in settings.asked},
             panel=settings.rule,
             variants=[dataset.name for dataset in datasets],
@@ -75,7 +81,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             created_by=actor,
             created_at=timezone.now(),
         )
-        RunJudge.objects.bulk_create(RunJudge(run=run, endpoint=endpoint) for endpoint in settings.judges[1:])
+        RunJudge.objects.bulk_create([RunJudge(run=run, endpoint=endpoint) for endpoint in settings.judges[1:]])
         filling.add_endpoints(run, settings.tested)
         policy_answers.create(run, fixed_texts)
         return run
@@ -98,19 +104,25 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         raise NotRepeatable
     protocol = registry.protocol(run.release.benchmark)
     tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    datasets: list[str] = []
+    if len(queries.data_sets_of(run)) != len(queries.data_sets_in(run.release)):
+        datasets = list(run.variants)
     judges = [judge.name for judge in queries.judges_of(run)]
-    published = protocol.judge_temperature
+    judge = None
+    if judges:
+        judge = judges[0]
+    published, temperature = protocol.judge_temperature, run.judge_temperature
     if published is None and run.judge is not None:
         published = run.judge.temperature
+    if temperature == published:
+        temperature = None
     stored: dict[str, Any] = {
         "release": run.release.reference,
         "endpoints": list(tested),
-        "datasets": []
-        if len(queries.data_sets_of(run)) == len(queries.data_sets_in(run.release))
-        else list(run.variants),
-        "judge": judges[0] if judges else None,
+        "datasets": datasets,
+        "judge": judge,
         "further_judges": judges[1:],
-        "judge_temperature": None if run.judge_temperature == published else run.judge_temperature,
+        "judge_temperature": temperature,
         "panel": run.panel or Run.Panel.MAJORITY.value,
         "prompts": run.prompts,
         "preset": run.plan.get("preset", ""),
@@ -128,7 +140,11 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
             left_out.update(names)
     if given.get("preset", stored["preset"]) != stored["preset"]:
         left_out |= {"metric", "outcomes"}
-    return {**{name: value for name, value in stored.items() if value != "" and name not in left_out}, **given}
+    settings = {}
+    for name, value in stored.items():
+        if value != "" and name not in left_out:
+            settings[name] = value
+    return {**settings, **given}
 
 
 def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dict[str, Any]]:
@@ -140,7 +156,8 @@ def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dic
     if last is None:
         return None, {}
     settings = repeat_settings(last, {})
-    return last, {name: value for name, value in settings.items() if name != "release"}
+    del settings["release"]
+    return last, settings
 
 
 @transaction.atomic

@@ -176,7 +176,10 @@ class RunSettings(LaunchSettings):
     @property
     def judges(self) -> list[Endpoint]:
         """The judges in the order of the panel, without repeats. Raises EscalationNeedsThree."""
-        judges = list(dict.fromkeys([*([self.judge] if self.judge else []), *self.further_judges]))
+        named = list(self.further_judges)
+        if self.judge:
+            named.insert(0, self.judge)
+        judges = list(dict.fromkeys(named))
         if self.panel != Run.Panel.ESCALATION or len(judges) < INITIAL_JUDGES:
             return judges
         by_name = {judge.name: judge for judge in judges}

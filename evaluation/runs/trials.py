@@ -74,4 +74,4 @@ def _unlike(requests: Iterable[Asked]) -> list[Asked]:
 
 
 def _length(request: Request) -> int:
-    return sum(len(message.text) for message in request.messages)
+    return sum([len(message.text) for message in request.messages])

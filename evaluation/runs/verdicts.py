@@ -162,7 +162,9 @@ def verdicts_again(run: Run) -> pl.DataFrame:
     schema = {"kind": pl.String, "judge": pl.String, "response": pl.Int64, "sample": pl.Int64}
     schema |= dict.fromkeys(("key", "said"), pl.String)
     ended = _ended_beside(run).exclude(response=None)
-    judge = next((judge.name for judge in judges_asked(run)), "")
+    judge = ""
+    if judges := judges_asked(run):
+        judge = judges[0].name
     rows = []
     for kind, response, sample, verdicts in ended.values_list("policy", "response", "sample", "verdicts"):
         for key, each in verdicts.items():
@@ -258,7 +260,9 @@ def read_scores(run: Run) -> pl.DataFrame:
     parts = []
     for (names,), rows in stored.group_by("names"):
         numbers = pl.col("numbers").str.split(" ").list
-        scores = [numbers.get(place).cast(pl.Float64).alias(name) for place, name in enumerate(str(names).split())]
+        scores = []
+        for place, name in enumerate(str(names).split()):
+            scores.append(numbers.get(place).cast(pl.Float64).alias(name))
         parts.append(rows.select("response", "rubric", *scores))
     empty = pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64})
     return pl.concat([empty, *parts], how="diagonal")
@@ -329,7 +333,7 @@ def _members(release: Release, protocol: Protocol) -> pl.DataFrame:
         sample__version__rubrics__key=F("key"), sample__version__rubrics__polarity__in=["must", "must not"]
     )
     polarity = read_table(with_polarity.annotate(value=own), {"value": "value", "id": "rubric"})
-    keys = {rate.only.value for rate in protocol.rates if rate.only and rate.only.facet == RUBRIC}
+    keys = protocol.rubrics_with_rates
     if keys:
         by_key = read_table(of_release.filter(key__in=keys), {"key": "value", "id": "rubric"})
     else:

@@ -19,6 +19,7 @@ from evaluation.errors import StillCounting
 from evaluation.interchange import power
 from evaluation.judges import costs, summary
 from evaluation.models import Run
+from evaluation.numbers.rates import rate_named
 from evaluation.numbers.report_numbers import Options
 from evaluation.numbers.rules import COMBINED, UNJUDGED
 from evaluation.protocol import EXCLUDED, Rate
@@ -50,7 +51,11 @@ BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
 @requires(Can.READ_RESULTS, "GET")
 def runs(request: HttpRequest) -> HttpResponse:
     """All runs with their progress and rates; those ticked (`?rows=`) are compared."""
-    chosen = {number for row in request.GET.getlist("rows") if (number := whole_number(row)) is not None}
+    chosen = set()
+    for row in request.GET.getlist("rows"):
+        number = whole_number(row)
+        if number is not None:
+            chosen.add(number)
     if len(chosen) > 1:
         newest, *others = sorted(chosen, reverse=True)
         return redirect(f"{reverse('evaluation:run-compare', args=[newest])}?{urlencode({'run': others}, doseq=True)}")
@@ -59,8 +64,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     filters = forms.RunFilters(request.GET)
     context = list_context(request, filters, queries.runs(**filters.active).order_by("-pk"), ("created_at", "cost"))
     page = context["page"].rows
-    running = RUNS.jobs_with_status().filter(pk__in=[run.pk for run in page if run.status == RUNNING])
-    percents = {run.pk: RUNS.progress(run).percent for run in running}
+    running = [run.pk for run in page if run.status == RUNNING]
+    percents = {run.pk: RUNS.progress(run).percent for run in RUNS.jobs_with_status().filter(pk__in=running)}
     rates = headlines(page)
     context["rows"] = [(run, percents.get(run.pk), rates.get(run.pk, "")) for run in page]
     context["has_releases"] = Release.objects.exists()
@@ -119,7 +124,7 @@ def describe(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.MEASURE, "POST")
 def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Leave a model or a judge out of a run."""
-    because, role = (request.POST.get(each, "") for each in ("because", "role"))
+    because, role = request.POST.get("because", ""), request.POST.get("role", "")
     leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), because=because, role=role)
     messages.success(request, _("%(name)s is left out. The run goes on without it.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
@@ -233,7 +238,7 @@ def _option_values(options: Options) -> dict[str, str]:
     if options.common:
         chosen["common"] = "1"
     if options.weights:
-        chosen["weights"] = ",".join(f"{value}:{weight}" for value, weight in options.weights.items())
+        chosen["weights"] = ",".join([f"{value}:{weight}" for value, weight in options.weights.items()])
     if options.all_ranked:
         chosen["all_ranked"] = "1"
     return chosen
@@ -256,14 +261,18 @@ def _model_checks(run: Run) -> list[dict[str, Any]]:
 def _failed(run: Run, report: reports_queries.Report) -> list[tuple[str, int, str]]:
     """The models with failed responses: how many, and the address of the judgments on them."""
     link = _link(run)
-    return [(name, n, link(name, "", "", "", UNJUDGED)) for name, n in sorted(report.numbers.failed.items())]
+    failed = []
+    for name, n in sorted(report.numbers.failed.items()):
+        failed.append((name, n, link(name, "", "", "", UNJUDGED)))
+    return failed
 
 
 def _plan(report: reports_queries.Report) -> dict[str, object]:
     """The analysis plan in the words of the page."""
     plan, protocol = report.plan, report.protocol
-    labels = {rate.name: _(rate.label) for rate in protocol.rates}
-    preset = dataset = ""
+    metric, preset, dataset = plan.metric, "", ""
+    if rate := rate_named(protocol.rates, plan.metric):
+        metric = _(rate.label)
     if plan.preset in protocol.presets:
         preset = _(protocol.presets[plan.preset].label)
     if plan.dataset:
@@ -273,7 +282,7 @@ def _plan(report: reports_queries.Report) -> dict[str, object]:
         rules.append((label, rule_label(plan.outcomes.get(outcome, EXCLUDED), protocol)))
     return {
         "frozen": plan.frozen,
-        "metric": labels.get(plan.metric, plan.metric),
+        "metric": metric,
         "preset": preset,
         "dataset": dataset,
         "comparisons": [" – ".join(pair) for pair in plan.comparisons],
@@ -293,6 +302,7 @@ def _link(run: Run) -> Link:
     ) -> str:
         query = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
         query |= {"arm": arm, "outcome": outcome}
-        return f"{page}?{'&'.join([f'{name}={quoted(text)}' for name, text in query.items() if text])}"
+        fields = [f"{name}={quoted(text)}" for name, text in query.items() if text]
+        return f"{page}?{'&'.join(fields)}"
 
     return link

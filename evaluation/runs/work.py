@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, Vote
@@ -17,7 +18,7 @@ from evaluation.numbers.rules import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
 from evaluation.protocol import EXCLUDED, JUDGED, Decision, Protocol, Rubric, Sample
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
-from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
+from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, applicable, format_score, rubrics_of
 from generation.engine import provider_batches
 from generation.engine.bound_models import BoundModels, Groups
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
@@ -28,7 +29,7 @@ from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillW
 from generation.llm.provider_words import Ending
 from generation.llm.reasoning import begins_like_reasoning
 from generation.llm.types import Reply, Request
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from review.rules.text import has_visible_text
 
@@ -100,11 +101,15 @@ class _RunWork:
 
     def __init__(self, run: Run) -> None:
         self.run, self.protocol = run, registry.protocol(run.release.benchmark)
-        tested = run.tested.filter(left_out_at=None).select_related("endpoint")
-        self.tested = {row.endpoint_id: queries.endpoint_as_launched(run, row.endpoint) for row in tested}
-        self.judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_asked(run)}
+        self.tested, self.judges = dict[int, Endpoint](), dict[int, Endpoint]()
+        for row in run.tested.filter(left_out_at=None).select_related("endpoint"):
+            self.tested[row.endpoint_id] = queries.endpoint_as_launched(run, row.endpoint)
+        for judge in queries.judges_asked(run):
+            self.judges[judge.pk] = queries.endpoint_as_launched(run, judge)
         self.endpoints = {**self.tested, **self.judges}
-        self.panel = votes.panel_of(run) if run.panel else None
+        self.panel = None
+        if run.panel:
+            self.panel = votes.panel_of(run)
         if self.panel and run.judges_left_out:  # a lane that did not know may have queued votes since
             leaving.drop_votes(run)
         # One function object for all rows: the lane groups what the same function stores.
@@ -157,12 +162,19 @@ class _RunWork:
             return rows or self._take_policy_answers(lane, count)
 
     def _take_judgments(self, lane: RunningLane, count: int) -> Rows:
-        run, judges = self.run, {pk: judge for pk, judge in self.judges.items() if lane.room_for(judge)}
+        run = self.run
+        judges, room = list[int](), 0
+        for pk, endpoint in self.judges.items():
+            if of_judge := lane.room_for(endpoint):
+                judges.append(pk)
+                room += of_judge
         if not judges:
             return []
-        open_rows = votes.votes_to_take(run, judges) if self.panel else queues.judgments_to_take(run)
+        open_rows: QuerySet[Any] = queues.judgments_to_take(run)
+        if self.panel:
+            open_rows = votes.votes_to_take(run, judges)
         waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
-        rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, judges.values()))), lane.claim)
+        rows: list[Any] = take(waiting, min(count, room), lane.claim)
         if self.panel or run.judging == Run.Judging.PER_RUBRIC:
             _load_inputs(rows)
         earlier: dict[int, chains.EarlierAnswers] = {}
@@ -173,12 +185,15 @@ class _RunWork:
             judge = self.judge_sample
         else:
             judge = self.judge
+        work: Rows = []
         for row in rows:
             if isinstance(row, Vote):
                 row.asks = row.judge_id
             else:
                 row.asks = next(iter(self.judges))
-        return [(row, partial(judge, lane, row, earlier.get(_judgment_of(row)[0].response_id))) for row in rows]
+            judgment, _repeat = _judgment_of(row)
+            work.append((row, partial(judge, lane, row, earlier.get(judgment.response_id))))
+        return work
 
     def _take_responses(self, lane: RunningLane, count: int) -> Rows:
         available = [pk for pk, endpoint in self.tested.items() if lane.room_for(endpoint)]
@@ -190,10 +205,12 @@ class _RunWork:
         responses = responses.filter(endpoint__in=available)
         rows = take(queues.without_questions_in_flight(responses, self.run), count, lane.claim)
         samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
+        earlier, rubrics = chains.earlier_answers(rows), rubrics_of(samples)
+        work: Rows = []
         for row in rows:
             row.sample, row.asks = samples[row.sample_id], row.endpoint_id
-        earlier, rubrics = chains.earlier_answers(rows), rubrics_of(samples)
-        return [(row, partial(self.ask, lane, row, earlier[row.pk], rubrics[row.sample_id])) for row in rows]
+            work.append((row, partial(self.ask, lane, row, earlier[row.pk], rubrics[row.sample_id])))
+        return work
 
     def _take_policy_answers(self, lane: RunningLane, count: int) -> Rows:
         """Fixed texts come last, so that the answers of models are never behind them."""
@@ -214,7 +231,9 @@ class _RunWork:
         earlier = chains.earlier_answers(responses.values())
         work: Rows = []
         for row in rows:
-            row.sample, row.asks = samples[row.sample_id], judge.pk if judge else None
+            row.sample = samples[row.sample_id]
+            if judge is not None:
+                row.asks = judge.pk
             if row.response_id is None:
                 work.append((row, partial(self.judge_policy, lane, row, rubrics[row.sample_id])))
                 continue
@@ -243,8 +262,7 @@ class _RunWork:
         except REQUEUE_ERRORS:
             raise
         except LLMError as error:
-            ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
-            return Status.FAILED, {"outcome": ended, **_error_fields(error)}
+            return Status.FAILED, {"outcome": _outcome_of_error(error), **_error_fields(error)}
 
     async def _answer(
         self, models: BoundModels, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics
@@ -322,7 +340,7 @@ class _RunWork:
         """
         models = self._bind_judge(lane, row, row.sample_id, row.subject)
         sample = queries.sample_value(row.sample)
-        applicable = [rubric for _pk, rubric in rubrics if self.protocol.rubric_applies(rubric.key, row.variant)]
+        to_judge = [rubric for _pk, rubric in applicable(self.protocol, rubrics, row.variant)]
         verdicts: dict[str, dict[str, str]] = {}
         try:
             check_tries(row)
@@ -332,10 +350,10 @@ class _RunWork:
             else:
                 rule = self.outcomes.get(Outcome.EMPTY, JUDGED)
             if rule not in (JUDGED, EXCLUDED):  # a model's empty answer counts so, too
-                verdicts = {rubric.key: {"verdict": rule, "error": "", "detail": ""} for rubric in applicable}
+                verdicts = {rubric.key: _decided(rule) for rubric in to_judge}
             else:
                 as_numbered = partial(queries.judge_request, run=self.run, answer=0)
-                await self._add_verdicts(verdicts, models, sample, applicable, row.variant, text, as_numbered)
+                await self._add_verdicts(verdicts, models, sample, to_judge, row.variant, text, as_numbered)
             error = _first_error(verdicts)
         except REQUEUE_ERRORS:
             raise
@@ -376,18 +394,17 @@ class _RunWork:
                 outcome, text = answered["outcome"], answered.get("text", "")
                 readings, fields = answered.get(READINGS, {}), {"text": text}
                 if outcome == Outcome.FAILED:
-                    fields |= {name: answered[name] for name in ("error", "detail")}
-            applicable = [(pk, each) for pk, each in rubrics if self.protocol.rubric_applies(each.key, row.variant)]
+                    fields |= {"error": answered["error"], "detail": answered["detail"]}
             rule = self.outcomes.get(outcome, JUDGED)
             to_judge: list[Rubric] = []
-            for pk, rubric in applicable:
+            for pk, rubric in applicable(self.protocol, rubrics, row.variant):
                 decision = None
                 if pk in readings:
                     decision = readings[pk].decision
                 if rule not in (JUDGED, EXCLUDED):
-                    verdicts[rubric.key] = {"verdict": rule, "error": "", "detail": ""}
+                    verdicts[rubric.key] = _decided(rule)
                 elif rule == JUDGED and decision is not None:
-                    verdicts[rubric.key] = {"verdict": decision.verdict, "error": "", "detail": ""}
+                    verdicts[rubric.key] = _decided(decision.verdict)
                 elif rule == JUDGED and judge is not None and outcome != Outcome.FAILED:
                     to_judge.append(rubric)
             if to_judge:
@@ -437,7 +454,7 @@ class _RunWork:
             decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
         except BrokenReply as error:
             return {"verdict": "", **_error_fields(error)}
-        return {"verdict": decision.verdict, "error": "", "detail": ""}
+        return _decided(decision.verdict)
 
     async def _policy_verdicts(
         self,
@@ -457,9 +474,12 @@ class _RunWork:
         decisions: dict[str, list[Decision]] = defaultdict(list)
         for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
             decisions[key].append(decision)
-        empty = {"verdict": "", "error": "", "detail": ""}
-        ends = {rubric.key: _final_state(decisions[rubric.key])[1] for rubric in rubrics}
-        return {key: {name: end.get(name, "") for name in empty} for key, end in ends.items()}
+        verdicts = {}
+        for rubric in rubrics:
+            _status, fields = _final_state(decisions[rubric.key])
+            fields.pop("explanation", None)
+            verdicts[rubric.key] = _decided("") | fields
+        return verdicts
 
     def _repeats(self, row: Response) -> Groups:
         """The group of the answers to one question, which begin alike to the end."""
@@ -515,16 +535,16 @@ def _store_responses(
     """
     stored_ends: list[End] = []
     for row, status, fields in ends:
-        stored_ends.append((row, status, {name: value for name, value in fields.items() if name != READINGS}))
+        columns = dict(fields)
+        columns.pop(READINGS, None)
+        stored_ends.append((row, status, columns))
     was_stored = finish_all(stored_ends)
-    stored = [end for end, ours in zip(ends, was_stored, strict=True) if ours]
-    rubrics = rubrics_of({row.sample_id for row, _, _ in stored})
+    stored = list(compress(ends, was_stored))
+    rubrics = rubrics_of({row.sample_id for row, _status, _fields in stored})
     judgments: list[Judgment] = []
     scores: list[ResponseScore] = []
     for row, status, fields in stored:
-        for pk, rubric in rubrics[row.sample_id]:
-            if not protocol.rubric_applies(rubric.key, row.variant):
-                continue
+        for pk, _rubric in applicable(protocol, rubrics[row.sample_id], row.variant):
             keys = {"run_id": row.run_id, "response_id": row.pk, "rubric_id": pk}
             reading = fields.get(READINGS, {}).get(pk, ResponseReading())
             judgment = Judgment(**keys, **_initial_judgment(rules or {}, status, fields["outcome"], reading.decision))
@@ -536,7 +556,7 @@ def _store_responses(
     Judgment.objects.bulk_create(judgments, ignore_conflicts=True)
     ResponseScore.objects.bulk_create(scores, ignore_conflicts=True)
     if panel:
-        votes.queue_votes(panel, [row.pk for row, _, _ in stored])
+        votes.queue_votes(panel, [row.pk for row, _status, _fields in stored])
     return was_stored
 
 
@@ -563,18 +583,23 @@ def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
 
     Without `prefetch_related_objects`, whose chain of ORs SQLite refuses to nest a thousand deep.
     """
-    vote_rows = [row for row in rows if isinstance(row, Vote)]
-    judgments_by_id = {}
-    if vote_rows:
-        judgments_by_id = Judgment.objects.in_bulk({vote.judgment_id for vote in vote_rows})
-    for vote in vote_rows:
-        vote.judgment = judgments_by_id[vote.judgment_id]
-    judgments = [*judgments_by_id.values(), *(row for row in rows if isinstance(row, Judgment))]
-    responses = Response.objects.in_bulk({row.response_id for row in judgments})
-    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in judgments})
-    for row in judgments:
-        row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
-        row.response.sample = row.rubric.sample
+    judgments: list[Judgment] = []
+    votes_given: list[Vote] = []
+    for row in rows:
+        if isinstance(row, Vote):
+            votes_given.append(row)
+        else:
+            judgments.append(row)
+    if votes_given:
+        judgments_by_id = Judgment.objects.in_bulk({vote.judgment_id for vote in votes_given})
+        for vote in votes_given:
+            vote.judgment = judgments_by_id[vote.judgment_id]
+        judgments += judgments_by_id.values()
+    responses = Response.objects.in_bulk({judgment.response_id for judgment in judgments})
+    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({judgment.rubric_id for judgment in judgments})
+    for judgment in judgments:
+        judgment.response, judgment.rubric = responses[judgment.response_id], rubrics[judgment.rubric_id]
+        judgment.response.sample = judgment.rubric.sample
 
 
 def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
@@ -602,10 +627,22 @@ def _requeue_all(rows: Iterable[Any]) -> None:
 
 def _first_error(verdicts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The fields of the first error among verdicts; {} if there is none."""
-    failed = next((each for each in verdicts.values() if each["error"]), None)
-    if failed:
-        return {"error": failed["error"], "detail": failed["detail"]}
+    for verdict in verdicts.values():
+        if verdict["error"]:
+            return {"error": verdict["error"], "detail": verdict["detail"]}
     return {}
+
+
+def _decided(verdict: str) -> dict[str, str]:
+    """The fields of a verdict that was given."""
+    return {"verdict": verdict, "error": "", "detail": ""}
+
+
+def _outcome_of_error(error: LLMError) -> Outcome:
+    for kind, outcome in OUTCOME_OF.items():
+        if isinstance(error, kind):
+            return outcome
+    return Outcome.FAILED
 
 
 def _error_fields(error: LLMError) -> dict[str, Any]:

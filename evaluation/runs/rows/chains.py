@@ -40,7 +40,10 @@ def earlier_answers(rows: Iterable[Response]) -> dict[int, EarlierAnswers]:
             texts_by_response[pk][variant] = text
             if status != Status.DONE:
                 incomplete.add(pk)
-    return {pk: None if pk in incomplete else texts for pk, texts in texts_by_response.items()}
+    earlier: dict[int, EarlierAnswers] = dict(texts_by_response)
+    for pk in incomplete:
+        earlier[pk] = None
+    return earlier
 
 
 def question(protocol: Protocol, row: Response, seed: int, model: str, earlier: EarlierAnswers) -> Ask | None:
@@ -58,8 +61,13 @@ def chained_questions(protocol: Protocol, rows: Sequence[Response], seed: int) -
     earlier = earlier_answers(rows)
     models: dict[int, str] = {}
     if protocol.ask_model is not None:
-        models = dict(Endpoint.objects.filter(pk__in={row.endpoint_id for row in rows}).values_list("pk", "model"))
-    return {row.pk: question(protocol, row, seed, models.get(row.endpoint_id, ""), earlier[row.pk]) for row in rows}
+        endpoints = {row.endpoint_id for row in rows}
+        models = dict(Endpoint.objects.filter(pk__in=endpoints).values_list("pk", "model"))
+    questions = {}
+    for row in rows:
+        model = models.get(row.endpoint_id, "")
+        questions[row.pk] = question(protocol, row, seed, model, earlier[row.pk])
+    return questions
 
 
 def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]:

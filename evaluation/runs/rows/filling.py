@@ -21,7 +21,7 @@ CHUNK = 500  # rows created in one transaction
 @transaction.atomic
 def add_endpoints(run: Run, endpoints: Sequence[Endpoint]) -> None:
     """Add models under test to a run, with the expected totals. `fill` creates the responses."""
-    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint, filled_to=0) for endpoint in endpoints)
+    RunEndpoint.objects.bulk_create([RunEndpoint(run=run, endpoint=endpoint, filled_to=0) for endpoint in endpoints])
     responses, rubrics = expected_rows(run)
     run.responses_total += responses * len(endpoints)
     run.rubrics_total += rubrics * len(endpoints)
@@ -55,13 +55,15 @@ def fill(run: Run) -> bool:
     if not all_tested:
         return False
     filled = {tested.pk: tested.filled_to or 0 for tested in all_tested}
-    start = min(filled.values())
+    start, *later = sorted(set(filled.values()))
+    stop = None
+    if later:
+        stop = later[0]
     current = [tested for tested in all_tested if tested.filled_to == start]
-    stop = min((place for place in filled.values() if place != start), default=None)
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
-    samples = ReleasedSample.objects.filter(
-        release=run.release_id, position__gte=start, task__in={dataset.task for dataset in datasets}
-    ).order_by("position")
+    tasks = {dataset.task for dataset in datasets}
+    samples = ReleasedSample.objects.filter(release=run.release_id, position__gte=start, task__in=tasks)
+    samples = samples.order_by("position")
     if stop is not None:
         samples = samples.filter(position__lt=stop)
     chunk = list(samples[: max(1, CHUNK // (len(current) * run.answers_each))])
@@ -73,13 +75,15 @@ def fill(run: Run) -> bool:
     if chunk:
         end = chunk[-1].position + 1
     is_last = end is None or not samples.filter(position__gte=end).exists()
+    if is_last:
+        end = stop
     with transaction.atomic():
         # The lock keeps two workers from creating the same responses.
         locked = unfilled_endpoints(run).select_for_update(of=("self",)).values_list("pk", "filled_to")
         if dict(locked) != filled:
             return True
         _create(run, current, asks)
-        RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=stop if is_last else end)
+        RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=end)
         if is_last and stop is None:
             set_totals(run)
     return True
@@ -105,7 +109,8 @@ def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[Rel
                         row.after = created[_key(model, sample, ask.after, repeat)]
                     rows[_key(model, sample, ask.variant, repeat)] = row
         if not rows:
-            raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in pending})))
+            missing = {ask.after for _sample, ask in pending}
+            raise errors.ChainWithoutStart(", ".join(sorted(missing)))
         Response.objects.bulk_create(rows.values())
         created |= rows
         pending = waiting

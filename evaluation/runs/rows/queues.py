@@ -91,10 +91,17 @@ def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     if not in_flight:
         return rows
     # Ids, not a subquery: without fresh statistics PostgreSQL would run a subquery for each row.
-    candidates = {f"{lookup}__in": {row[0] for row in in_flight}}
+    about, questions = set(), set()
+    for of, *question in in_flight:
+        about.add(of)
+        questions.add(tuple(question))
+    candidates = {f"{lookup}__in": about}
     queued = model._default_manager.filter(run=run.pk, status=Status.QUEUED, **candidates).values_list("pk", *columns)
-    questions = {tuple(question) for _, *question in in_flight}
-    return rows.exclude(pk__in=[pk for pk, *question in queued if tuple(question) in questions])
+    waiting = []
+    for pk, *question in queued:
+        if tuple(question) in questions:
+            waiting.append(pk)
+    return rows.exclude(pk__in=waiting)
 
 
 def is_batch_due(run: Run) -> bool:
@@ -107,8 +114,9 @@ def is_batch_due(run: Run) -> bool:
         largest = max(largest, unsent.order_by()[:batch_size].count())
     if largest in (0, batch_size):
         return largest > 0
-    running = any(model.objects.filter(run=run, status=Status.RUNNING).exists() for model in (Response, Judgment))
-    return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in queues)
+    if run.responses.filter(status=Status.RUNNING).exists() or run.judgments.filter(status=Status.RUNNING).exists():
+        return False
+    return not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in queues)
 
 
 def unfilled_endpoints(run: Any) -> QuerySet[RunEndpoint]:
@@ -134,7 +142,10 @@ def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
         | Exists(Vote.objects.filter(**queued))
         | Exists(PolicyAnswer.objects.filter(**queued))
     )
-    ids = [run.pk for run in runs.filter(for_a_lane) if run.status != Run.Status.RUNNING or not _waits_for_others(run)]
+    ids = []
+    for run in runs.filter(for_a_lane):
+        if run.status != Run.Status.RUNNING or not _waits_for_others(run):
+            ids.append(run.pk)
     in_batches = runs.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH).exclude(pk__in=ids)
     ids += [run.pk for run in in_batches if is_batch_due(run)]
     return runs.filter(Q(pk__in=ids) | Q(Exists(unfilled_endpoints(OuterRef("pk")))))
@@ -145,14 +156,15 @@ def _waits_for_others(run: Run) -> bool:
     if run.fresh or not concurrent_runs(run):
         return False
     queued = {"run": run, "status": Status.QUEUED}
-    if run.panel:
-        judging_rows: QuerySet[Any] = Vote.objects.filter(**queued)
-    else:
-        judging_rows = Judgment.objects.filter(**queued)
-    queues: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judging_rows]
     if PolicyAnswer.objects.filter(**queued).exists():
         return False
-    return not any(without_questions_in_flight(for_lanes(queue, run), run).exists() for queue in queues)
+    judging_rows: QuerySet[Any] = Judgment.objects.filter(**queued)
+    if run.panel:
+        judging_rows = Vote.objects.filter(**queued)
+    for queue in (responses_to_take(run).filter(status=Status.QUEUED), judging_rows):
+        if without_questions_in_flight(for_lanes(queue, run), run).exists():
+            return False
+    return True
 
 
 def runs_with_due_batches() -> list[int]:

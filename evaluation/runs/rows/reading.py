@@ -77,6 +77,11 @@ def rubrics_of(samples: Iterable[int]) -> dict[int, list[tuple[int, Rubric]]]:
     return rubrics
 
 
+def applicable(protocol: Protocol, rubrics: Rubrics, variant: str) -> Rubrics:
+    """Those of the rubrics on which answers to this variant are judged."""
+    return [(pk, rubric) for pk, rubric in rubrics if protocol.rubric_applies(rubric.key, variant)]
+
+
 def _compose(protocol: Protocol, sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:
     if protocol.composed is None:
         return text
@@ -100,17 +105,16 @@ def _read(
 ) -> dict[int, ResponseReading]:
     text = _compose(protocol, sample, variant, text, earlier)
     readings = {}
-    for pk, rubric in rubrics:
-        if protocol.rubric_applies(rubric.key, variant):
-            if protocol.read is None:
-                decision = None
-            else:
-                decision = protocol.read(sample, rubric, variant, about, text)
-            verdict = ""
-            if decision:
-                verdict = decision.verdict
-            scores = {} if protocol.score is None else protocol.score(sample, rubric, variant, about, text, verdict)
-            readings[pk] = ResponseReading(decision, _in_range(protocol, scores))
+    for pk, rubric in applicable(protocol, rubrics, variant):
+        decision, verdict = None, ""
+        if protocol.read is not None:
+            decision = protocol.read(sample, rubric, variant, about, text)
+        if decision:
+            verdict = decision.verdict
+        scores: Mapping[str, float] = {}
+        if protocol.score is not None:
+            scores = protocol.score(sample, rubric, variant, about, text, verdict)
+        readings[pk] = ResponseReading(decision, _in_range(protocol, scores))
     return readings
 
 

@@ -74,7 +74,10 @@ def cached(key: str, compute: Callable[[], T]) -> T:
 
 def known(keys: Iterable[str]) -> dict[str, Any]:
     """The cached values of these keys; those that are absent are left out."""
-    return {key: entry[0] for key, entry in cache.get_many(list(keys)).items()}
+    values = {}
+    for key, (value,) in cache.get_many(list(keys)).items():
+        values[key] = value
+    return values
 
 
 def cached_page(key: str, render: Callable[[], str]) -> str:
@@ -93,7 +96,8 @@ def _edition() -> str:
     """A digest that changes with templates and translations."""
     base = Path(settings.BASE_DIR)
     files = sorted([*base.glob("templates/**/*.html"), *base.glob("mhb_site/locale/*/LC_MESSAGES/*.mo")])
-    return sha256(repr([(str(file), file.stat().st_mtime_ns) for file in files]).encode()).hexdigest()[:16]
+    stamps = [(str(file), file.stat().st_mtime_ns) for file in files]
+    return sha256(repr(stamps).encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:

@@ -26,14 +26,17 @@ def tally(pk: int) -> None:
             continue
         rows: QuerySet[Any] = model._default_manager.filter(Q(run=pk))
         ids = rows.order_by("pk").values_list("pk", flat=True)
-        open_ids = [ids.filter(status=status).first() for status in (Status.QUEUED, Status.RUNNING)]
+        open_ids = []
+        for status in (Status.QUEUED, Status.RUNNING):
+            if first := ids.filter(status=status).first():
+                open_ids.append(first)
         previous_id, last_id = int(getattr(run, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)
         done = int(getattr(run, f"{name}_done"))
-        if any(open_ids):
-            last_id = min(open_id for open_id in open_ids if open_id) - 1 - MARGIN
-        if last_id > previous_id or not any(open_ids):
+        if open_ids:
+            last_id = min(open_ids) - 1 - MARGIN
+        if last_id > previous_id or not open_ids:
             ended = rows.filter(status=Status.DONE, pk__lte=last_id)
-            if any(open_ids):
+            if open_ids:
                 ended = ended.filter(pk__gt=previous_id)
             else:
                 done = 0

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -32,7 +33,7 @@ class Panel:
     def asked(self) -> tuple[int, ...]:
         """The judges that are not left out by now."""
         left_out = Run.objects.values_list("judges_left_out", flat=True).get(pk=self.run)
-        return tuple(judge for judge in self.judges if str(judge) not in left_out)
+        return tuple([judge for judge in self.judges if str(judge) not in left_out])
 
     def first(self) -> tuple[int, ...]:
         """The judges that vote on every criterion."""
@@ -52,7 +53,8 @@ class Panel:
 
 def panel_of(run: Run) -> Panel:
     """The panel of a run."""
-    return Panel(run.pk, run.panel, tuple(judge.pk for judge in queries.judges_of(run)), run.judgments_each)
+    judges = [judge.pk for judge in queries.judges_of(run)]
+    return Panel(run.pk, run.panel, tuple(judges), run.judgments_each)
 
 
 def votes_to_take(run: Run, judges: Collection[int]) -> QuerySet[Vote]:
@@ -63,8 +65,14 @@ def votes_to_take(run: Run, judges: Collection[int]) -> QuerySet[Vote]:
     queue = Vote.objects.filter(run=run, judge__in=judges).order_by("pk")
     if run.judging == Run.Judging.PER_RUBRIC:
         return queue
-    same = {name: OuterRef(name) for name in ("judgment__response", "judge", "repeat")}
-    earlier = Vote.objects.filter(run=run, pk__lt=OuterRef("pk"), status__in=OPEN, **same)
+    earlier = Vote.objects.filter(
+        run=run,
+        pk__lt=OuterRef("pk"),
+        status__in=OPEN,
+        judgment__response=OuterRef("judgment__response"),
+        judge=OuterRef("judge"),
+        repeat=OuterRef("repeat"),
+    )
     return queue.filter(~Exists(earlier))
 
 
@@ -86,7 +94,8 @@ def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
 def store_votes(run_panel: Panel, ends: Sequence[End]) -> list[bool]:
     """Store ended votes like `finish_all`, and decide judgments whose last vote has ended."""
     was_stored = finish_all(ends)
-    decide_judgments(run_panel, {row.judgment_id for (row, _, _), ours in zip(ends, was_stored, strict=True) if ours})
+    judgments = {vote.judgment_id for vote, _status, _fields in compress(ends, was_stored)}
+    decide_judgments(run_panel, judgments)
     return was_stored
 
 
@@ -154,11 +163,10 @@ def add_judge_again(run_panel: Panel, judge: int) -> None:
 
 def by_judge(run_panel: Panel, votes: Iterable[Vote]) -> list[list[str]]:
     """The verdicts of each judge who voted, in the order of the panel."""
-    verdicts: dict[int, list[str]] = {judge: [] for judge in run_panel.judges}
+    verdicts: dict[int, list[str]] = defaultdict(list)
     for vote in votes:
-        if vote.judge_id in verdicts:
-            verdicts[vote.judge_id].append(vote.verdict)
-    return [judge_verdicts for judge_verdicts in verdicts.values() if judge_verdicts]
+        verdicts[vote.judge_id].append(vote.verdict)
+    return [verdicts[judge] for judge in run_panel.judges if judge in verdicts]
 
 
 def _decide(run_panel: Panel, judgment: Judgment, votes: Sequence[Vote]) -> None:
@@ -169,10 +177,9 @@ def _decide(run_panel: Panel, judgment: Judgment, votes: Sequence[Vote]) -> None
         judgment.status, judgment.verdict = Status.DONE, verdict
         judgment.explanation = panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order])
         return
-    errors = [vote.error for vote in votes if vote.error]
     # If every vote failed, the error is that of the first; otherwise there is no majority.
-    if len(errors) == len(votes):
-        judgment.error = errors[0]
+    if all(vote.error for vote in votes):
+        judgment.error = votes[0].error
     else:
         judgment.error = panel.NO_MAJORITY
     judgment.status, judgment.detail = Status.FAILED, panel.vote_summary(verdicts)
