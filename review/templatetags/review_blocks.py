@@ -492,14 +492,16 @@ def judged_first(blocks: Sequence[Block]) -> list[tuple[int, Block]]:
     return [*first, *(entry for entry in numbered if entry not in first)]
 
 
-_TURN = re.compile(r"turn ([0-9]{1,3}) \((user|assistant)\)")
+_TURN = re.compile(r"turn ([0-9]{1,3}) \((user|assistant)\)|(?<=\), )final question$")
 
 
 @register.filter
 def in_words(text: str) -> str:
-    """Like `msgid`, with the place of a turn that a model names ("turn 5 (user)"), too."""
+    """Like `msgid`, with the places that a model names ("turn 5 (user), final question"), too."""
 
     def place(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return gettext("final question")
         return gettext("turn %(number)s (%(speaker)s)") % {
             "number": match[1],
             "speaker": gettext(match[2].capitalize()).lower(),

@@ -7,10 +7,12 @@ from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import override
 
 from review.models import Case, User
 from review.rules.blocks import Diff, Text, Turn
 from review.templatetags.reading import doses, isolated, written_in
+from review.templatetags.review_blocks import in_words
 from tests.review.factories import FULL_FORM, claim, open_case
 
 HEBREW = "תן 500 mg פעמיים ביום, לא 5-10 mg/kg."
@@ -74,3 +76,11 @@ def test_a_page_shows_the_time_zone_of_its_cookie(client: Client, adela: User, z
     assert hour in client.get(reverse("review:cases")).content.decode()
     shown = client.get(f"/api/v1/cases/{case.pk}/").json()
     assert "2026-03-01T23:30:00Z" in str(shown)
+
+
+def test_places_that_a_model_names_are_in_the_readers_language() -> None:
+    place = "turn 3 (user), turn 4 (assistant), final question"
+    with override("zh-hans"):
+        assert in_words(place) == "第 3 轮（用户）, 第 4 轮（助手）, 最后的问题"
+        assert in_words("It ends in a final question") == "It ends in a final question"
+    assert in_words(place) == place
