@@ -126,6 +126,10 @@ class OtherBenchmarks(EvaluationError, status=422):
     """These runs belong to different benchmarks. Only runs of one benchmark can be compared."""
 
 
+class SameRun(EvaluationError, status=422):
+    """A run cannot be compared with itself. Choose another run of the same benchmark."""
+
+
 class WrongBundle(EvaluationError, status=422):
     """This is not a readable run bundle."""
 

@@ -152,8 +152,10 @@ def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
     All samples are counted; of those that flipped, those that `reader` may see are listed.
 
     If they have no model in common and each tested just one, these two are compared.
-    Raises OtherBenchmarks.
+    Raises OtherBenchmarks, SameRun.
     """
+    if first.pk == second.pk:
+        raise errors.SameRun
     if first.release.benchmark != second.release.benchmark:
         raise errors.OtherBenchmarks(f"{first.release.benchmark}, {second.release.benchmark}")
     protocol = registry.protocol(first.release.benchmark)

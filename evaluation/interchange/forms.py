@@ -119,7 +119,9 @@ class CompareForm(forms.Form):
     run = forms.ChoiceField(
         label=_("Compare with"),
         error_messages={
-            "invalid_choice": _("Run %(value)s cannot be compared with this one: it is of another benchmark, or gone.")
+            "invalid_choice": _(
+                "Run %(value)s cannot be compared with this one: it is the same, of another benchmark, or gone."
+            )
         },
     )
 

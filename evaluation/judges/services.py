@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from pydantic import Field
 
@@ -84,7 +85,8 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     else:
         size = amount.number
     if not len(sizes) <= size <= MAX_ITEMS:
-        raise errors.SampleTooSmall(f"{len(sizes)} … {MAX_ITEMS}")
+        bounds = {"least": len(sizes), "most": MAX_ITEMS}
+        raise errors.SampleTooSmall(gettext("Choose a number from %(least)s to %(most)s.") % bounds)
     drawn = draw(population, amount, existing.seed if existing else seed)
     specs = _compose_cases(run, judged, drawn)
     with transaction.atomic():  # only now, as a benchmark's code has composed the texts

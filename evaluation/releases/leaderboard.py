@@ -154,6 +154,11 @@ class Leaderboard:
         return any(entry.has_interval for entry in self.entries)
 
     @property
+    def has_excluded(self) -> bool:
+        """Whether a rate leaves something out."""
+        return any(score.excluded for entry in self.entries for score in entry.scores)
+
+    @property
     def has_rank_ranges(self) -> bool:
         """Whether a rank has others that the comparisons do not rule out."""
         return any(entry.rank and entry.rank.best != entry.rank.worst for entry in self.entries)

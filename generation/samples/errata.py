@@ -153,8 +153,8 @@ def own_review_context(review: Review) -> dict[str, object]:
 
 
 def case_context(case: Case) -> dict[str, object]:
-    """Context for the page of a case: the approved sample behind it, which can be withdrawn."""
-    return {"approved": SampleVersion.objects.filter(case=case, status=SampleVersion.Status.APPROVED).first()}
+    """Context for the page of a case: the sample behind it, which can be withdrawn if approved."""
+    return {"made": SampleVersion.objects.filter(case=case).select_related("sample").first()}
 
 
 def undecided_reports(_shown: object) -> dict[str, object]:

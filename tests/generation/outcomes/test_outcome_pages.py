@@ -120,6 +120,18 @@ def test_a_batch_without_a_plan_shows_no_plan(admin: Client, source: Source, mod
     assert "Checks before review" not in page
 
 
+def test_a_sample_leads_to_its_case_and_back(admin: Client, source: Source, models: str) -> None:
+    batch = batch_over(source, models, checks=())
+    for version in SampleVersion.objects.filter(draft__batch=batch):
+        sample, case = (
+            reverse("generation:sample", args=[version.sample_id]),
+            reverse("review:history", args=[version.case_id]),
+        )
+        for page in (reverse("generation:batch", args=[batch.pk]), reverse("generation:samples")):
+            assert f'href="{case}"' in text_of(admin.get(page))
+        assert f'href="{sample}"' in text_of(admin.get(case))
+
+
 # ------------------------------------------------------------------------------------------- checks
 
 
