@@ -25,6 +25,7 @@ from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from generation.models import ReleasedSample
+from generation.samples import errata
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
 from review.rules.answers import Hidden, Shown
@@ -164,10 +165,11 @@ def noticed_report(run: Run, reader: object) -> NoticedReport:
 
 
 def _physicians(run: Run) -> dict[int, PhysicianCount]:
-    """Released sample -> how many reviewers of its case noticed something."""
-    sample_of = dict(ReleasedSample.objects.filter(release=run.release_id).values_list("version__case", "pk"))
+    """Released sample that is not withdrawn -> how many reviewers of its case noticed something."""
+    standing = errata.standing(run.release)
+    sample_of = dict(standing.values_list("version__case", "pk"))
     value = KeyTextTransform("value", KeyTransform(QUESTION, KeyTransform("questions", "answers")))
-    cases = ReleasedSample.objects.filter(release=run.release_id).values("version__case")
+    cases = standing.values("version__case")
     rows = blind_answers().filter(case__in=cases, role__in=[Role.PRIMARY, Role.SECONDARY])
     answers: dict[int, Counter[str]] = defaultdict(Counter)
     for case, answer in rows.order_by().annotate(answer=value).values_list("case", "answer"):

@@ -199,9 +199,9 @@ def _shared_samples(first: Run, second: Run) -> tuple[dict[str, str], int]:
 
 
 def _samples(run: Run) -> dict[str, tuple[str, int]]:
-    """Key of each sample of the release, in its order -> task and version."""
-    rows = ReleasedSample.objects.filter(release=run.release_id).order_by("position")
-    return {key: (task, version) for key, task, version in rows.values_list("key", "task", "version_id")}
+    """Key of each sample of the release that counts, in its order -> task and version."""
+    rows = errata.standing(run.release).order_by("position").values_list("key", "task", "version_id")
+    return {key: (task, version) for key, task, version in rows}
 
 
 class _Side:

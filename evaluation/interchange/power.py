@@ -90,10 +90,12 @@ def release_power(
     Models are compared in pairs, at the level of Holm's first step: all data sets are one family,
     unless a plan names its `primary` one.
     `minimum`: number of samples below which no interval is given.
-    Control samples, which have no traps, are left out.
+    Control samples, which have no traps, and withdrawn ones are left out.
     """
     protocol = registry.protocol(release.benchmark)
-    shown = list(datasets if datasets is not None else queries.data_sets_in(release))
+    shown = datasets
+    if shown is None:
+        shown = queries.usual_data_sets(release)
     labels = {term.code: term.label for term in samples_queries.terms(release.benchmark)}
     rate, correlation, difference = expected.rate, expected.correlation, expected.difference
     pairs = max(1, expected.models * (expected.models - 1) // 2)
@@ -145,7 +147,7 @@ def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dic
     The key ('', '') is for all criteria.
     """
     samples = load_samples(release).filter(pl.col("arm") != REWORDED)
-    known = samples.filter(~pl.col("is_control")).select("sample", "cluster")
+    known = samples.filter(~pl.col("is_control") & ~pl.col("withdrawn")).select("sample", "cluster")
     cluster_of = dict(known.iter_rows())
     sizes: dict[tuple[str, str], dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     rubrics = ReleasedRubric.objects.filter(sample__release=release).order_by()

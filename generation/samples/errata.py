@@ -116,6 +116,11 @@ def withdrawn(release: Release, as_of: datetime | None = None) -> QuerySet[Errat
     return rows.filter(at__lte=as_of)
 
 
+def standing(release: Release) -> QuerySet[ReleasedSample]:
+    """The samples of a release that are not withdrawn."""
+    return release.samples.exclude(version__sample__in=withdrawn(release).values("sample"))
+
+
 def withdrawn_by_release(releases: Collection[int]) -> dict[int, int]:
     """Release -> how many of its samples are withdrawn, of those with any."""
     rows = Erratum.objects.filter(kind=Kind.WITHDRAWN, sample__versions__released__release__in=releases).order_by()

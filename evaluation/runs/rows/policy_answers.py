@@ -22,8 +22,7 @@ def drawn(release: Release, dataset: DataSet, seed: int, count: int) -> list[Rel
 
 def standing(release: Release, dataset: DataSet) -> QuerySet[ReleasedSample]:
     """The samples of a data set that are not withdrawn."""
-    of_task = ReleasedSample.objects.filter(release=release, task=dataset.task)
-    return of_task.exclude(version__sample__in=errata.withdrawn(release).values("sample"))
+    return errata.standing(release).filter(task=dataset.task)
 
 
 def _drawn(samples: QuerySet[ReleasedSample], seed: int, count: int) -> list[ReleasedSample]:

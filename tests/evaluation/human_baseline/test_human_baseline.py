@@ -15,6 +15,7 @@ from evaluation.models import Judgment, Run
 from generation.models import Release
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
+from generation.samples import errata
 from review.assignments import first_look
 from review.models import CalibrationItem, User
 from review.rules.permissions import OPERATOR
@@ -108,6 +109,16 @@ def test_physicians_and_models_are_counted_by_sample_group_and_trap(run: Run) ->
     [trap] = report.traps
     assert (trap.code, trap.samples, trap.answers) == ("A1", 5, 10)
     assert trap.physicians == queries.PhysicianCount(3, 10)
+
+
+def test_what_physicians_noticed_in_a_withdrawn_sample_does_not_count(run: Run) -> None:
+    seen = next(sample for sample in queries.noticed_report(run, OPERATOR).samples if sample.physicians.noticed == 2)
+    released = run.release.samples.get(key=seen.key)
+    errata.withdraw(released.version.sample_id, actor=None, reason="Wrong.")
+    report = queries.noticed_report(run, OPERATOR)
+    assert (report.asked, report.answers) == (4, 8)
+    [trap] = report.traps
+    assert (trap.samples, trap.answers) == (4, 8)
     assert (trap.models.hits, trap.models.counted) == (6, 20)
 
 

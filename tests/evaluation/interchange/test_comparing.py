@@ -13,6 +13,7 @@ from evaluation.models import Response, Run
 from evaluation.runs import adding, work
 from evaluation.statistics.planning import power_of_difference
 from generation.models import Call, Endpoint, Release, ReleasedSample
+from generation.samples import errata
 from review.rules.permissions import OPERATOR
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
@@ -107,6 +108,18 @@ def test_a_run_is_not_compared_with_itself() -> None:
     run = Run.objects.create(release=release, created_at=release.created_at)
     with pytest.raises(errors.SameRun):
         comparing.compare_runs(run, Run.objects.get(pk=run.pk), OPERATOR)
+
+
+def test_a_withdrawn_sample_is_compared_nowhere(judgeable: Release, models: str) -> None:
+    run = evaluate_release(judgeable, models, "sim-careful")
+    withdrawn = judgeable.samples.order_by("position")[0]
+    errata.withdraw(withdrawn.version.sample_id, actor=None, reason="Wrong.")
+    comparison = comparing.compare_runs(run, run, OPERATOR)
+    left = judgeable.samples_count - 1
+    assert comparison.shared_samples == left
+    assert {row.shared for row in comparison.rows} == {left}
+    criteria = sum(sample.rubrics.count() for sample in errata.standing(judgeable))
+    assert power.release_power(judgeable, Expectations(models=2))[0].criteria == criteria
 
 
 # -------------------------------------------------------------------------------------- add a model
