@@ -9,6 +9,7 @@ categories.
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,12 @@ async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any
         blocks += [draft.data["mistake"]["category"] for _number, draft in batch]
         vectors.append(batch_vectors)
     places: dict[str, list[int]] = defaultdict(list)
+    if len(numbers) <= MAX_TOGETHER:
+        blocks = [""] * len(numbers)
     for place, block in enumerate(blocks):
-        places[block if len(numbers) > MAX_TOGETHER else ""].append(place)
+        places[block].append(place)
     groups = await asyncio.to_thread(_cluster_blocks, numbers, vectors, list(places.values()), values)
-    return sorted(groups, key=lambda group: group.lead)
+    return sorted(groups, key=attrgetter("lead"))
 
 
 async def similar_ones(
@@ -99,7 +102,10 @@ async def _embedded_batches(
 
 
 async def _embed(models: Models, batch: Sequence[tuple[int, Draft]]) -> Vectors:
-    texts = [f"{draft.data['mistake']['title']}. {draft.data['mistake']['description']}" for _number, draft in batch]
+    texts = []
+    for _number, draft in batch:
+        mistake = draft.data["mistake"]
+        texts.append(f"{mistake['title']}. {mistake['description']}")
     return np.asarray(await models.embed("embedder", texts), dtype=np.float32)
 
 
@@ -182,14 +188,10 @@ def _condensed_index(count: int, one: int, other: int) -> int:
 
 def join(lead: Draft, others: Sequence[Draft]) -> Mapping[str, Any]:
     """The lead's data with the list of merged mistakes, its own first."""
-    members = [
-        {
-            "conversation": draft.record.external_id,
-            "doctor": draft.data["doctor"],
-            "title": draft.data["mistake"]["title"],
-        }
-        for draft in (lead, *others)
-    ]
+    members = []
+    for draft in (lead, *others):
+        conversation, title = draft.record.external_id, draft.data["mistake"]["title"]
+        members.append({"conversation": conversation, "doctor": draft.data["doctor"], "title": title})
     return {**lead.data, "mistake": {**lead.data["mistake"], "members": members}}
 
 
@@ -199,12 +201,10 @@ def describe(data: Mapping[str, Any]) -> tuple[str, str]:
     return mistake["title"], f"{mistake['description']} ({mistake['category']}, {mistake['risk']})"
 
 
-BARRIER = Barrier(
-    "cluster",
-    cluster,
-    describe,
-    join,
-    is_generated,
-    lambda draft: [("embedder", EMBEDDINGS)] if presets.settings(draft)["cluster"] == "semantic" else (),
-    similar_ones,
-)
+def _asks_embedder(draft: Draft) -> Sequence[tuple[str, str]]:
+    if presets.settings(draft)["cluster"] == "semantic":
+        return [("embedder", EMBEDDINGS)]
+    return ()
+
+
+BARRIER = Barrier("cluster", cluster, describe, join, is_generated, _asks_embedder, similar_ones)

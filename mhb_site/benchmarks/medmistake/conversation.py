@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
@@ -93,11 +94,9 @@ def is_generated(draft: Draft) -> bool:
 async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     """Add one turn: the patient's, then the doctor's."""
     turns = list(draft.data.get("conversation", ()))
-    data: dict[str, Any] = {
-        "case": {key: value for key, value in draft.record.content.items() if key != "kind"},
-        "doctor": models.model("doctor"),
-        **draft.data,
-    }
+    case = dict(draft.record.content)
+    case.pop("kind", None)
+    data: dict[str, Any] = {"case": case, "doctor": models.model("doctor"), **draft.data}
     role = "patient"
     if turns and turns[-1]["role"] == "patient":
         role = "doctor"
@@ -115,17 +114,23 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     end = None
     if role == "patient":
         end = END.search(reply)
-    text = MARK.sub("", reply[: end.start()] if end else reply).strip()
-    invented = []
-    if role == "patient":
-        invented = INVENTED.findall(text)
+    if end:
+        reply = reply[: end.start()]
+    text = MARK.sub("", reply).strip()
+    invented = INVENTED.findall(text)
     text = INVENTED.sub(r"\1", text)
     if text:
-        turns.append({"role": role, "text": text[:MAX_TURN], **({"invented": invented} if invented else {})})
-    data |= {"asked": asked + 1, "silent": 0 if text else silent + 1}
+        new_turn: dict[str, Any] = {"role": role, "text": text[:MAX_TURN]}
+        if role == "patient" and invented:
+            new_turn["invented"] = invented
+        turns.append(new_turn)
+        silent = 0
+    else:
+        silent += 1
+    data |= {"asked": asked + 1, "silent": silent}
     if end:
         data["ended"] = "patient"
-    elif data["silent"] >= MAX_SILENT:
+    elif silent >= MAX_SILENT:
         raise Dropped(f"The {role} answered nothing, {MAX_SILENT} times in a row.")
     elif data["asked"] >= max(2, settings(draft)["most_turns"]):
         data["ended"] = "limit"
@@ -149,12 +154,11 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
         "ended": "published",
     }
     if content.get("scores"):
-        data["published"] = list(map(_published_score, content["scores"]))
+        data["published"] = []
+        for entry in content["scores"]:
+            names = ("dimension", "category", "score", "note")
+            data["published"].append({name: entry[name] for name in names})
     return [replace(draft, data=data)]
-
-
-def _published_score(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: entry[name] for name in ("dimension", "category", "score", "note")}
 
 
 # ---------------------------------------------------------------------------------------- committee
@@ -188,9 +192,11 @@ async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequ
             "category": dimensions[entry.dimension].category,
         }
     missing = [key for key in dimensions if key not in scored]
-    by_judge = {"scores": scored, "rounds": calls + 1, "unscored": missing}
-    data = {name: {**draft.data.get(name, {}), judge: value} for name, value in by_judge.items()}
-    return [draft.extended(**data, rule={name: values[name] for name in ("scale", "low", "pooling")})]
+    data = {}
+    for name, value in (("scores", scored), ("rounds", calls + 1), ("unscored", missing)):
+        data[name] = {**draft.data.get(name, {}), judge: value}
+    rule = {name: values[name] for name in ("scale", "low", "pooling")}
+    return [draft.extended(**data, rule=rule)]
 
 
 def _check_scores(
@@ -242,7 +248,10 @@ def _judge_prompts(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:
 
 def numbered_turns(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     """The turns with their numbers and speakers, as prompts show them."""
-    return [{"turn": number, "speaker": turn["role"], "text": turn["text"]} for number, turn in enumerate(turns, 1)]
+    numbered = []
+    for number, turn in enumerate(turns, 1):
+        numbered.append({"turn": number, "speaker": turn["role"], "text": turn["text"]})
+    return numbered
 
 
 # --------------------------------------------------------------------------------------- extraction
@@ -250,14 +259,17 @@ def numbered_turns(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 def low_scores(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The judges' entries for dimensions with a low score, both judges' if they disagree."""
-    if data.get("published"):
-        low = [entry for entry in data["published"] if entry["score"] is not None and entry["score"] <= values["low"]]
-        return [{**entry, "judge": "published", "turns": []} for entry in low]
-    return list(_low_scores(data.get("scores", {}), values))
+    if not data.get("published"):
+        return list(_low_scores(data.get("scores", {}), values))
+    low = []
+    for entry in data["published"]:
+        if entry["score"] is not None and entry["score"] <= values["low"]:
+            low.append({**entry, "judge": "published", "turns": []})
+    return low
 
 
 def _low_scores(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key in dict.fromkeys(key for by_key in scores.values() for key in by_key):
+    for key in dict.fromkeys(chain.from_iterable(scores.values())):
         by_judge = {judge: scores[judge][key] for judge in scores if key in scores[judge]}
         scored = [entry["score"] for entry in by_judge.values() if entry["score"] is not None]
         if not scored:
@@ -302,10 +314,13 @@ async def extract(draft: Draft, models: Models) -> Sequence[Draft]:
 
 
 def _mistake_data(mistake: Mistake) -> dict[str, Any]:
+    tags = [tag.strip() for tag in mistake.tags if tag.strip()]
     return {
-        **{name: getattr(mistake, name).strip() for name in ("title", "description", "reason")},
+        "title": mistake.title.strip(),
+        "description": mistake.description.strip(),
+        "reason": mistake.reason.strip(),
         "category": code_of(mistake.category),
-        "tags": list(dict.fromkeys(tag.strip() for tag in mistake.tags if tag.strip())),
+        "tags": list(dict.fromkeys(tags)),
         "risk": mistake.risk,
         "turns": sorted(set(mistake.turns)),
     }

@@ -49,19 +49,24 @@ _COMMON_WORDS = frozenset(
 def find_giveaways(scenario: str, must: str, patient: Sequence[str]) -> list[str]:
     """The words that reveal the right answer and that the patient never said, in order."""
     patient_text = "\n".join(patient)
-    giveaways = [
-        match[0] for match in _GIVEAWAY_PHRASES.finditer(scenario) if match[0].casefold() not in patient_text.casefold()
-    ]
-    revealing_stems = _stems(must) - _stems(patient_text) - {word[:_STEM_LENGTH] for word in _COMMON_WORDS}
-    giveaways += [word for word in _WORD.findall(scenario) if word.casefold()[:_STEM_LENGTH] in revealing_stems]
+    giveaways = []
+    for match in _GIVEAWAY_PHRASES.finditer(scenario):
+        if match[0].casefold() not in patient_text.casefold():
+            giveaways.append(match[0])
+    common_stems = {_stem(word) for word in _COMMON_WORDS}
+    revealing_stems = _stems(must) - _stems(patient_text) - common_stems
+    giveaways += [word for word in _WORD.findall(scenario) if _stem(word) in revealing_stems]
     giveaways += [run for run in _han_runs(must) if run in scenario and run not in patient_text]
     return list(dict.fromkeys(giveaways))
 
 
 def unsaid_numbers(scenario: str, patient: Sequence[str]) -> list[str]:
     """The numbers of a scenario that the patient never said, in digits or in words."""
-    said_numbers = {number for text in patient for number in (*numbers(text), *_numbers_in_words(text))}
-    return list(dict.fromkeys(number for number in numbers(scenario) if number not in said_numbers))
+    said_numbers = set[str]()
+    for text in patient:
+        said_numbers.update(numbers(text), _numbers_in_words(text))
+    unsaid = [number for number in numbers(scenario) if number not in said_numbers]
+    return list(dict.fromkeys(unsaid))
 
 
 def _numbers_in_words(text: str) -> Iterator[str]:
@@ -73,16 +78,22 @@ def _numbers_in_words(text: str) -> Iterator[str]:
     for match in _ENGLISH_NUMBERS.finditer(text):
         whole, _point, decimals = match[0].casefold().partition(" point")
         said = [word for word in re.split(r"[ -]", whole) if word not in ("and", "a")]
-        yield from (str(_NUMBER_WORDS[word]) for word in said if word in _NUMBER_WORDS)
+        for word in said:
+            if word in _NUMBER_WORDS:
+                yield str(_NUMBER_WORDS[word])
         value = f"{_value(said):g}"
         yield value
         if decimals:
-            yield f"{value}.{''.join(str(_NUMBER_WORDS[word]) for word in decimals.split())}"
+            digits = [str(_NUMBER_WORDS[word]) for word in decimals.split()]
+            yield f"{value}.{''.join(digits)}"
         if len(said) > 1 and not {"hundred", "thousand", "half"}.intersection(said):
             yield f"{_NUMBER_WORDS[said[0]]}{_value(said[1:]):g}"
     for match in _CHINESE_NUMBER.finditer(text):
         tens, ten, ones = match[0].partition("十")
-        yield str(_HAN_DIGITS.get(tens, 1) * 10 + _HAN_DIGITS.get(ones, 0) if ten else _HAN_DIGITS[tens])
+        if ten:
+            yield str(_HAN_DIGITS.get(tens, 1) * 10 + _HAN_DIGITS.get(ones, 0))
+        else:
+            yield str(_HAN_DIGITS[tens])
 
 
 def _value(said: Sequence[str]) -> float:
@@ -93,15 +104,22 @@ def _value(said: Sequence[str]) -> float:
             total, current = total + (current or 1) * 1000, 0.0
         elif word == "hundred":
             current = (current or 1) * 100
+        elif word == "half":
+            current += 0.5
         else:
-            current += 0.5 if word == "half" else _NUMBER_WORDS[word]
+            current += _NUMBER_WORDS[word]
     return total + current
 
 
 def _stems(text: str) -> set[str]:
-    return {word.casefold()[:_STEM_LENGTH] for word in _WORD.findall(text)}
+    return {_stem(word) for word in _WORD.findall(text)}
+
+
+def _stem(word: str) -> str:
+    return word.casefold()[:_STEM_LENGTH]
 
 
 def _han_runs(text: str) -> Iterable[str]:
     for run in _HAN.findall(text):
-        yield from (run[start : start + _HAN_RUN] for start in range(len(run) - _HAN_RUN + 1))
+        for start in range(len(run) - _HAN_RUN + 1):
+            yield run[start : start + _HAN_RUN]

@@ -57,10 +57,12 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
 
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply. A refusal is neither correct nor a repeated mistake."""
-    answered = "incorrect"
-    if judgment.correct:
-        answered = "correct"
-    return Decision("refused" if judgment.refused else answered, judgment.explanation)
+    verdict = "incorrect"
+    if judgment.refused:
+        verdict = "refused"
+    elif judgment.correct:
+        verdict = "correct"
+    return Decision(verdict, judgment.explanation)
 
 
 _LEVELS = tuple((level.value, level.label) for level in RISKS)

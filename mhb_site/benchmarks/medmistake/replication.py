@@ -53,6 +53,10 @@ def _is_generated(draft: Draft) -> bool:
     return not is_published(draft)
 
 
+def _is_regenerated(draft: Draft) -> bool:
+    return _is_generated(draft) and draft.version > 1
+
+
 # -------------------------------------------------------------------------------------------- steps
 
 
@@ -75,7 +79,7 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
             "patient": patient,
             "mistake": {name: mistake.get(name, "") for name in ("title", "description", "category", "reason")},
             "rejected": draft.rejected("scenario", "must"),
-            "tried": list(map(_attempt_for_writer, attempts)),
+            "tried": [_attempt_for_writer(attempt) for attempt in attempts],
         }
     )
     known = {attempt["scenario"] for attempt in attempts}
@@ -98,30 +102,26 @@ async def _find_giveaways(
     draft: Draft, models: Models, scenario: Scenario, patient: Sequence[str]
 ) -> list[dict[str, str]]:
     """Find giveaways and details that are not the patient's, by code and maybe the checker."""
-    giveaways: list[dict[str, str]] = []
-
-    def add(by: str, what: str, texts: Iterable[str]) -> None:
-        for text in texts:
-            giveaways.append({"by": by, "what": what, "text": text})
-
-    add("code", "words", giveaway.find_giveaways(scenario.scenario, scenario.must, patient))
-    add("code", "not said by the patient", giveaway.unsaid_numbers(scenario.scenario, patient))
+    revealing = giveaway.find_giveaways(scenario.scenario, scenario.must, patient)
+    unsaid = giveaway.unsaid_numbers(scenario.scenario, patient)
+    giveaways = [*_findings("code", "words", revealing), *_findings("code", "not said by the patient", unsaid)]
     if settings(draft)["check"] != "model":
         return giveaways
     data = {"patient": patient, "mistake": shown_mistake(draft.data["mistake"]), **scenario.model_dump()}
     try:
         reply = await models.ask_structured("checker", SETS[draft.prompts]["giveaway"].request(data), Giveaway)
     except BrokenReply as error:
-        add("checker", "could not be read", [str(error)[:300]])
-        return giveaways
-
-    def is_written(text: str) -> bool:
-        """Only words in the scenario give it away, and none that the checker invented."""
-        return contains_text(scenario.scenario, text)
-
-    add("checker", "words", filter(is_written, reply.gives_away))
-    add("checker", "not said by the patient", filter(is_written, reply.unsupported))
+        return [*giveaways, *_findings("checker", "could not be read", [str(error)[:300]])]
+    # Only words in the scenario give it away, and none that the checker invented.
+    revealing = [text for text in reply.gives_away if contains_text(scenario.scenario, text)]
+    unsaid = [text for text in reply.unsupported if contains_text(scenario.scenario, text)]
+    giveaways += _findings("checker", "words", revealing)
+    giveaways += _findings("checker", "not said by the patient", unsaid)
     return giveaways
+
+
+def _findings(by: str, what: str, texts: Iterable[str]) -> list[dict[str, str]]:
+    return [{"by": by, "what": what, "text": text} for text in texts]
 
 
 async def _replicate(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -133,9 +133,9 @@ async def _replicate(draft: Draft, models: Models) -> Sequence[Draft]:
     *earlier, attempt = _attempts(draft)
     results = await asyncio.gather(*(_target_result(draft, models, role, attempt) for role in TARGETS))
     repeated = any(result["same_mistake_happened"] is True for result in results)
-    unread = next((result["explanation"] for result in results if result.get("unread")), "")
-    if unread and not repeated:
-        raise BrokenReply(unread)
+    for result in results:
+        if result.get("unread") and not repeated:
+            raise BrokenReply(result["explanation"])
     return [draft.extended(attempts=[*earlier, {**attempt, "results": list(results), "replicated": repeated}])]
 
 
@@ -170,15 +170,19 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     attempts = _attempts(draft)
     tested = [attempt for attempt in attempts if attempt["results"]]
     if not tested:
-        words = sorted({finding["text"] for attempt in attempts for finding in attempt["gives_away"]})
+        words = set[str]()
+        for attempt in attempts:
+            words.update(finding["text"] for finding in attempt["gives_away"])
         raise Dropped(
             f"All {len(attempts)} scenarios gave the answer away or contained what the patient never said: "
-            f"{', '.join(words)[:300]}"
+            f"{', '.join(sorted(words))[:300]}"
         )
-    chosen = next((attempt for attempt in tested if attempt["replicated"]), None)
-    if chosen is None and settings(draft)["unreplicated"] == "drop":
+    for attempt in tested:
+        if attempt["replicated"]:
+            return [draft.extended(chosen=attempt["number"])]
+    if settings(draft)["unreplicated"] == "drop":
         raise Dropped(f"Neither target repeated the mistake in {len(tested)} scenarios.")
-    return [draft.extended(chosen=(chosen or tested[-1])["number"])]
+    return [draft.extended(chosen=tested[-1]["number"])]
 
 
 async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -191,11 +195,17 @@ async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noq
 def _needs_variant(draft: Draft, *, number: int) -> bool:
     """Whether another variant is written; harder variants and rewrites have limits of their own."""
     attempts = _attempts(draft)
-    was_repeated = any(attempt["replicated"] for attempt in attempts)
-    if is_published(draft) or was_repeated or len(attempts) != number - 1:
+    if is_published(draft) or len(attempts) != number - 1:
         return False
-    leaking, limits = sum(bool(attempt["gives_away"]) for attempt in attempts), settings(draft)
-    clean = len(attempts) - leaking
+    leaking = clean = 0
+    for attempt in attempts:
+        if attempt["replicated"]:
+            return False
+        if attempt["gives_away"]:
+            leaking += 1
+        else:
+            clean += 1
+    limits = settings(draft)
     return bool(leaking <= min(limits["rewrites"], MAX_REWRITES) and clean <= min(limits["harder"], MAX_HARDER))
 
 
@@ -245,7 +255,7 @@ def _variant_steps() -> tuple[Step, ...]:
 
 
 STEPS: tuple[Step, ...] = (
-    Step("carry_over", carry_over, lambda draft: _is_generated(draft) and draft.version > 1),
+    Step("carry_over", carry_over, _is_regenerated),
     *_variant_steps(),
     Step("settle", settle, _is_generated),
     Step("use_published", use_published, is_published),

@@ -37,28 +37,25 @@ SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `replication.sample` documents it."""
     # Rubrics without traps: the risk question is about the mistake, not its category.
-    form = replace(
-        PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM,
-        rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
-    )
+    rubrics = tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics)
+    form = replace(FORM, rubrics=rubrics)
+    if sample.provenance.get("origin") == "published":
+        form = replace(PUBLISHED_FORM, rubrics=rubrics)
     shown, policy = tuple(_blocks(sample.content)), review_policy(sample.provenance, settle_wording=True)
     return CaseSpec.of(sample, "medmistake", lineage, version, blocks=shown, form=form, policy=policy)
 
 
 def marked_turns(conversation: Sequence[Mapping[str, Any]], mistake_turns: Collection[int]) -> tuple[Turn, ...]:
     """The turns, with a mark where the mistake is made, or where the patient made up a value."""
-
-    def mark(number: int, turn: Mapping[str, Any]) -> str:
+    turns = []
+    for number, turn in enumerate(conversation, 1):
+        mark = ""
         if turn.get("invented"):
-            return _("Made-up value")
-        if number in mistake_turns:
-            return _("Mistake")
-        return ""
-
-    return tuple(
-        Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=mark(number, turn))
-        for number, turn in enumerate(conversation, 1)
-    )
+            mark = _("Made-up value")
+        elif number in mistake_turns:
+            mark = _("Mistake")
+        turns.append(Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=mark))
+    return tuple(turns)
 
 
 def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
@@ -76,11 +73,12 @@ def _quoted_turns(conversation: Sequence[Mapping[str, Any]], numbers: Sequence[i
     """The turns in which the mistake was made, with what was said there: the question is about it."""
     lines = []
     for number in numbers:
-        said = ""
+        line = str(number)
         if 0 < number <= len(conversation):
-            said = conversation[number - 1]["text"]
-        excerpt = Truncator(said).chars(MAX_EXCERPT)
-        lines.append(f"{number}: “{excerpt}”" if excerpt else str(number))
+            excerpt = Truncator(conversation[number - 1]["text"]).chars(MAX_EXCERPT)
+            if excerpt:
+                line += f": “{excerpt}”"
+        lines.append(line)
     return "\n".join(lines) or "–"
 
 

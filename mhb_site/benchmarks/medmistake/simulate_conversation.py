@@ -66,7 +66,10 @@ def makes_mistake(model: str, first: str, mistake: PlantedMistake, seed: int) ->
 
 def mistake_of(title: str) -> PlantedMistake | None:
     """The planted mistake with this title, if there is one."""
-    return next((mistake for mistake in PLANTED if title in mistake.titles), None)
+    for mistake in PLANTED:
+        if title in mistake.titles:
+            return mistake
+    return None
 
 
 HELLO, GOODBYE = "Hello doctor.", "Thank you, that is all I wanted to know."
@@ -123,8 +126,10 @@ def _scores(asked: Asked) -> dict[str, Any]:
             score = 1 + int(chance(seed, "score", model, story, key) < 0.5)
             scores.append({"dimension": key, "score": score, "turns": [turn], "note": mistake.note})
         else:
-            applies = chance(seed, "applies", story, key) < 0.8
-            scores.append({"dimension": key, "score": 4 if applies else None, "turns": [], "note": ""})
+            score = None
+            if chance(seed, "applies", story, key) < 0.8:
+                score = 4
+            scores.append({"dimension": key, "score": score, "turns": [], "note": ""})
     return {"scores": scores}
 
 
@@ -153,10 +158,12 @@ def _mistakes(asked: Asked) -> dict[str, Any]:
     return {"mistakes": mistakes}
 
 
-_ANSWERS = {
-    "patient": ((PATIENT,), _patient),
-    "doctor": (MISTAKE_RATES, _doctor),
-    "committee": (MISS_RATES, _scores),
-    "extract": ((EXTRACTOR,), _mistakes),
-}
-SCRIPT = PromptTable({conversation.SETS[""][name].heading: answer for name, answer in _ANSWERS.items()})
+_SET = conversation.SETS[""]
+SCRIPT = PromptTable(
+    {
+        _SET["patient"].heading: ((PATIENT,), _patient),
+        _SET["doctor"].heading: (MISTAKE_RATES, _doctor),
+        _SET["committee"].heading: (MISS_RATES, _scores),
+        _SET["extract"].heading: ((EXTRACTOR,), _mistakes),
+    }
+)

@@ -69,17 +69,19 @@ def _write(asked: Asked) -> dict[str, str]:
     openings = _OPENINGS[language]
     first = offset % len(openings)
     # No scenario may come back, whether physicians rejected it or no model failed it.
-    opening = next(each for each in (*openings[first:], *openings[:first], "") if each not in earlier or not each)
-    parts = [opening, patient_text[:2_000], _QUESTIONS[language]]
+    new_opening = ""
+    for opening in (*openings[first:], *openings[:first]):
+        if opening not in earlier:
+            new_opening = opening
+            break
+    parts = [new_opening, patient_text[:2_000], _QUESTIONS[language]]
     if not earlier and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
         parts.insert(2, _GIVEAWAY_QUESTIONS[language])
-    planted = None
-    if language == "en":
-        planted = mistake_of(title)
-    return {
-        "scenario": " ".join(parts),
-        "must": planted.must if planted else _MUSTS[language].format(title.rstrip(".。")),
-    }
+    must = _MUSTS[language].format(title.rstrip(".。"))
+    planted = mistake_of(title)
+    if language == "en" and planted:
+        must = planted.must
+    return {"scenario": " ".join(parts), "must": must}
 
 
 class _Targets:
@@ -89,8 +91,11 @@ class _Targets:
         scenario = messages[-1].text
         if model not in REPEAT_RATES or not scenario.endswith(tuple(_QUESTIONS.values())):
             return None
-        language, wrong = _language(scenario), chance(seed, "repeats", model, scenario) < REPEAT_RATES[model]
-        return f"{(_WRONG if wrong else _RIGHT)[language]} {_CLOSING[language]}"
+        language = _language(scenario)
+        opening = _RIGHT[language]
+        if chance(seed, "repeats", model, scenario) < REPEAT_RATES[model]:
+            opening = _WRONG[language]
+        return f"{opening} {_CLOSING[language]}"
 
 
 def _judge(asked: Asked) -> dict[str, Any]:

@@ -8,14 +8,16 @@ answers.
 from collections.abc import Sequence
 from pathlib import Path
 
-from generation.common.medical_text import words
+from generation.common.medical_text import contains_text, words
 from generation.llm.errors import BrokenReply
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, ReplyShape
 from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, QUESTION_MARK
 
+PROMPTS = Path(__file__).parent / "prompts"
 PROMPTS_BY_KIND = {
-    kind: read_prompt(Path(__file__).parent / "prompts" / f"control_{kind}.md") for kind in ("dialogue", "report")
+    "dialogue": read_prompt(PROMPTS / "control_dialogue.md"),
+    "report": read_prompt(PROMPTS / "control_report.md"),
 }
 MIN_STATEMENT = 3  # words
 # Criteria are in the language of the record; one in a language that is not here gets no control.
@@ -74,25 +76,25 @@ def makes_control(draft: Draft) -> bool:
 
 async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the generator for a question that the report answers, or what the user states soundly."""
-    is_report = draft.record.content["kind"] == "report"
-    reply = await (_ask_question if is_report else _ask_statement)(draft, models)
+    reply: ControlQuestion | Confirmable
+    if draft.record.content["kind"] == "report":
+        reply = await _ask_question(draft, models)
+    else:
+        reply = await _ask_statement(draft, models)
     return [draft.extended(control=reply.model_dump())]
 
 
 async def _ask_statement(draft: Draft, models: Models) -> Confirmable:
     turns = draft.data["content"]["source_turns"]
+    user_texts = [turn["content"] for turn in turns if turn["role"] == "user"]
 
     def check(reply: Confirmable) -> None:
         """Raises BrokenReply for a statement that is a question, or none of the user's."""
-        stated = f" {' '.join(words(reply.statement))} "
-        own = [f" {' '.join(words(turn['content']))} " for turn in turns if turn["role"] == "user"]
         if not reply.suitable:
             return
-        if (
-            len(stated.split()) < MIN_STATEMENT
-            or len(reply.statement) > MAX_FIELD
-            or not any(stated in text for text in own)
-        ):
+        is_short = len(words(reply.statement)) < MIN_STATEMENT
+        is_stated = any(contains_text(text, reply.statement) for text in user_texts)
+        if is_short or len(reply.statement) > MAX_FIELD or not is_stated:
             raise BrokenReply("'statement' is not a statement in a user's turn: quote its words exactly.")
         if QUESTION_MARK.search(reply.statement):
             raise BrokenReply("'statement' is a question: quote what the user states, or say that nothing is suitable.")
@@ -137,14 +139,14 @@ def control(draft: Draft) -> NewSample | None:
             (ANSWERS[language].format(answer=made["answer"].strip()), "must"),
             (DOUBTS_REPORT[language], "must not"),
         ]
+    rubrics = []
+    for number, (criterion, polarity) in enumerate(criteria, 1):
+        rubrics.append(NewRubric(f"R{number}", criterion, polarity=polarity))
     return NewSample(
         task=content["task"],
         title=record.title,
         language=language,
         content={"task": content["task"], **shown, "traps": [], "control": True},
-        rubrics=tuple(
-            NewRubric(f"R{number}", criterion, polarity=polarity)
-            for number, (criterion, polarity) in enumerate(criteria, 1)
-        ),
+        rubrics=tuple(rubrics),
         prompt=PROMPTS_BY_KIND[content["task"]].label,
     )

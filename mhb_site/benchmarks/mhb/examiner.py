@@ -102,7 +102,7 @@ async def judge_plain_answer(draft: Draft, models: Models) -> Sequence[Draft]:
     """Have the plain answer judged by every rubric, as an evaluation judges a response."""
     request = judging.judge_all(draft.data["content"], _keyed_rubrics(draft), draft.data["plain_answer"])
     reply = await models.ask_structured(ROLE, request, judging.Judgments)
-    failed = [each.model_dump() for each in reply.judgments if not each.criteria_met]
+    failed = [judgment.model_dump() for judgment in reply.judgments if not judgment.criteria_met]
     return [draft.extended(plain_failed=failed)]
 
 
@@ -185,17 +185,18 @@ def _find(check: str, draft: Draft) -> CheckFinding | None:
     return None
 
 
-CHECKS = tuple(
-    Check(name, label, partial(_find, name), returns=True)
-    for name, label in (
-        (GIVES_AWAY, _("The examiner, reading blind, found a hint in the words")),
-        (EXISTS, _("The examiner says that something invented exists")),
-        (ABSENT, _("The examiner finds a trap nowhere in the text")),
-        (BAIT, _("The examiner says that the question is no bait")),
-        (LANGUAGE, _("The examiner found another language than the case's")),
-        (RUBRICS, _("The examiner says that a rubric does not fit its trap")),
-        (PLAIN, _("A brief, correct answer fails a rubric")),
-    )
+def _check(name: str, label: str) -> Check:
+    return Check(name, label, partial(_find, name), returns=True)
+
+
+CHECKS = (
+    _check(GIVES_AWAY, _("The examiner, reading blind, found a hint in the words")),
+    _check(EXISTS, _("The examiner says that something invented exists")),
+    _check(ABSENT, _("The examiner finds a trap nowhere in the text")),
+    _check(BAIT, _("The examiner says that the question is no bait")),
+    _check(LANGUAGE, _("The examiner found another language than the case's")),
+    _check(RUBRICS, _("The examiner says that a rubric does not fit its trap")),
+    _check(PLAIN, _("A brief, correct answer fails a rubric")),
 )
 SHOWN_BY = {
     "wording": _("the words themselves"),
@@ -208,9 +209,11 @@ def tables(data: Mapping[str, Any]) -> list[Block]:
     """What the examiner said of a draft with this data, for the pages of draft and sample."""
     blocks: list[Block] = []
     if "blind" in data:
-        noticed = tuple((each["words"], each["why"], gettext(SHOWN_BY[each["shows"]])) for each in data["blind"])
+        rows = []
+        for noticed in data["blind"]:
+            rows.append((noticed["words"], noticed["why"], gettext(SHOWN_BY[noticed["shows"]])))
         columns = (gettext("Words"), gettext("Why"), gettext("Shown by"))
-        blocks.append(Table(gettext("What the examiner noticed, reading blind"), columns, noticed))
+        blocks.append(Table(gettext("What the examiner noticed, reading blind"), columns, tuple(rows)))
     if "examined" in data:
         answers = []
         for check in CHECKS:

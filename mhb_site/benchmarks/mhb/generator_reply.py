@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -37,21 +37,18 @@ QUESTION_MARK = re.compile("[?？؟՞፧⸮﹖\u037e]")
 # Greek, Thai, Lao, Burmese, Khmer, Ethiopic and Japanese ask without one of these marks.
 ASKS_OTHERWISE = re.compile("[\u0370-\u03ff\u0e00-\u0eff\u1000-\u109f\u1200-\u137f\u1780-\u17ff\u3040-\u30ff]")
 SCRIPTS = {
-    name: re.compile(f"[{letters}]")
-    for name, letters in {
-        "Latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
-        "Greek": "\u0370-\u03ff",
-        "Cyrillic": "\u0400-\u052f",
-        "Hebrew": "\u0590-\u05ff",
-        "Arabic": "\u0600-\u06ff\u0750-\u077f",
-        "Devanagari": "\u0900-\u097f",
-        "Bengali": "\u0980-\u09ff",
-        "Tamil": "\u0b80-\u0bff",
-        "Telugu": "\u0c00-\u0c7f",
-        "Thai": "\u0e00-\u0e7f",
-        "Amharic": "\u1200-\u137f",
-        "East Asian": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
-    }.items()
+    "Latin": re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"),
+    "Greek": re.compile("[\u0370-\u03ff]"),
+    "Cyrillic": re.compile("[\u0400-\u052f]"),
+    "Hebrew": re.compile("[\u0590-\u05ff]"),
+    "Arabic": re.compile("[\u0600-\u06ff\u0750-\u077f]"),
+    "Devanagari": re.compile("[\u0900-\u097f]"),
+    "Bengali": re.compile("[\u0980-\u09ff]"),
+    "Tamil": re.compile("[\u0b80-\u0bff]"),
+    "Telugu": re.compile("[\u0c00-\u0c7f]"),
+    "Thai": re.compile("[\u0e00-\u0e7f]"),
+    "Amharic": re.compile("[\u1200-\u137f]"),
+    "East Asian": re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"),
 }
 # Words that any criterion may have, whatever it is about.
 _COMMON = frozenset(("response", "answer", "model", "must", "that", "this", "with", "from", "state", "mention", "give"))
@@ -119,13 +116,16 @@ def check_dialogue(
     """
     turns = [turn.content for turn in reply.turns]
     source_texts = [turn["content"] for turn in source]
-    known = set(map(medical_text.text_key, source_texts))
+    known = {medical_text.text_key(text) for text in source_texts}
     changed = [text for text in turns if medical_text.text_key(text) not in known]
-    rejected_texts = list(map(_dialogue_text, rejected))
+    rejected_texts = [conversation_text(version.get("turns", ())) for version in rejected]
+    bait = ""
+    if turns:
+        bait = turns[-1]
     faults = (
         _dialogue_faults(reply, source),
         _source_faults(reply, source, min_kept),
-        _bait_faults(turns[-1] if turns else ""),
+        _bait_faults(bait),
         _language_faults(changed, source_texts, reply.rubrics),
         _repetition_faults("\n".join(turns), rejected_texts, reply.rubrics, rejected),
         _place_faults(reply.traps, "\n".join(changed), "\n".join(source_texts)),
@@ -157,9 +157,8 @@ def share_kept(turns: Iterable[Mapping[str, str]], source: Iterable[Mapping[str,
     counts as often as it occurs in the source.
     """
     source_runs, kept_runs = _count_runs(source), _count_runs(turns)
-    total = sum(source_runs.values())
-    if total:
-        return sum(min(n, kept_runs[run]) for run, n in source_runs.items()) / total
+    if source_runs:
+        return (source_runs & kept_runs).total() / source_runs.total()
     return 1.0
 
 
@@ -167,8 +166,15 @@ def _count_runs(turns: Iterable[Mapping[str, str]]) -> Counter[tuple[str, ...]]:
     runs: Counter[tuple[str, ...]] = Counter()
     for turn in turns:
         words = medical_text.words(turn["content"])
-        runs.update(tuple(words[at : at + RUN_LENGTH]) for at in range(max(1, len(words) - RUN_LENGTH + 1)) if words)
+        last_start = max(0, len(words) - RUN_LENGTH)
+        if words:
+            runs.update(tuple(words[at : at + RUN_LENGTH]) for at in range(last_start + 1))
     return runs
+
+
+def conversation_text(turns: Iterable[Mapping[str, str]]) -> str:
+    """What the speakers say, a line or more each."""
+    return "\n".join(turn["content"] for turn in turns)
 
 
 def _source_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]], min_kept: float) -> Iterator[str]:
@@ -198,14 +204,9 @@ def _repetition_faults(
         if word_overlap(text, earlier) < ALIKE:
             continue
         known = [str(rubric["criterion"]) for rubric in version.get("rubrics", ())]
-        new = [criterion for criterion in criteria if not _restates(criterion, known)]
-        if len(criteria) == len(known) and not new:
+        if len(criteria) == len(known) and all(_restates(criterion, known) for criterion in criteria):
             yield f"This is a rejected version, unchanged or nearly so (number {number}): correct what the reasons name."
             return
-
-
-def _dialogue_text(version: Mapping[str, Any]) -> str:
-    return "\n".join(turn["content"] for turn in version.get("turns", ()))
 
 
 def _restates(criterion: str, known: Sequence[str]) -> bool:
@@ -219,10 +220,12 @@ def _bait_faults(bait: str) -> Iterator[str]:
 
 def _script(text: str) -> str:
     """The script of most letters of a text; "" for a text with few letters."""
-    counts = {name: len(letters.findall(text)) for name, letters in SCRIPTS.items()}
-    name = max(counts, key=lambda each: counts[each])
-    if counts[name] >= 6 and counts[name] * 2 > sum(counts.values()):
-        return name
+    counts = Counter[str]()
+    for name, letters in SCRIPTS.items():
+        counts[name] = len(letters.findall(text))
+    [(script, most)] = counts.most_common(1)
+    if most >= 6 and most * 2 > counts.total():
+        return script
     return ""
 
 
@@ -231,15 +234,21 @@ def _language_faults(texts: Sequence[str], source: Sequence[str], rubrics: Seque
     scripts = {_script(text) for text in source} - {""}
     languages = {detect(text).language for text in source}
     for text in texts:
-        if scripts and (script := _script(text)) and script not in scripts:
+        if _is_in_other_script(text, scripts):
             yield f"“{text[:60]}” is not in the language of the source: write everything in the source's language."
-        elif (
-            len(text) >= SURE_CHARS and "" not in languages and (found := detect(text).language) not in {"", *languages}
-        ):
-            yield f"“{text[:60]}” seems to be in another language ({found}) than the source: write in the source's."
+        elif len(text) >= SURE_CHARS and "" not in languages:
+            language = detect(text).language
+            if language and language not in languages:
+                yield f"“{text[:60]}” seems to be in another language ({language}) than the source: write in the source's."
     for number, rubric in enumerate(rubrics, 1):
-        if scripts and (script := _script(rubric.criterion)) and script not in scripts:
+        if _is_in_other_script(rubric.criterion, scripts):
             yield f"Criterion {number} is not in the language of the source."
+
+
+def _is_in_other_script(text: str, scripts: Collection[str]) -> bool:
+    """Whether a text is certainly in none of these scripts; not if there are none."""
+    script = _script(text)
+    return bool(scripts) and script != "" and script not in scripts
 
 
 def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str]:
@@ -255,17 +264,26 @@ def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str
 
 def _share_a_word(one: str, other: str) -> bool:
     """Whether two texts share a telling word, in any of its endings; any character of Chinese."""
+    return not _stems(one).isdisjoint(_stems(other))
 
-    def stems(text: str) -> set[str]:
-        words = set(medical_text.words(text)) - _COMMON
-        return {word[:5] for word in words if len(word) > 3 or not word.isascii() or word[-1].isdigit()}
 
-    return bool(stems(one) & stems(other))
+def _stems(text: str) -> set[str]:
+    """The beginnings of a text's telling words."""
+    stems = set()
+    for word in medical_text.words(text):
+        is_telling = len(word) > 3 or not word.isascii() or word[-1].isdigit()
+        if is_telling and word not in _COMMON:
+            stems.add(word[:5])
+    return stems
 
 
 def polarity_of(criterion: Criterion) -> str:
     """'must' or 'must not': as the generator stated it, else as the wording implies."""
-    return criterion.polarity or ("must not" if FORBIDS.search(_normalized(criterion.criterion).casefold()) else "must")
+    if criterion.polarity:
+        return criterion.polarity
+    if FORBIDS.search(_normalized(criterion.criterion).casefold()):
+        return "must not"
+    return "must"
 
 
 def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -292,9 +310,12 @@ def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]
         yield f"The bait question is longer than {MAX_QUESTION} characters."
     # MHB-2: both speakers carry the trap. If the source has one turn, the assistant's turn must be
     # new.
-    known = set(source_turns)
+    speakers = set()
+    for role, text in set(before).difference(source_turns):
+        if text:
+            speakers.add(role)
     for role in ("user", "assistant"):
-        if not any(turn[0] == role and turn[1] and turn not in known for turn in before):
+        if role not in speakers:
             yield f"Before the bait question no turn of the {role} was altered or added; turns of both must carry the trap."
     if len(turns) > len(source_turns) + MAX_ADDED_TURNS:
         yield f"There are {len(turns)} turns, more than {MAX_ADDED_TURNS} above the source's {len(source_turns)}."
@@ -313,7 +334,11 @@ def _report_faults(reply: ReportQuestion, source: str) -> Iterator[str]:
 
 def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Sequence[Term]) -> Iterator[str]:
     """The faults of the traps and the rubric, whatever the task."""
-    known = subtypes(terms)
+    yield from _trap_faults(traps, subtypes(terms))
+    yield from _rubric_faults(rubrics, traps)
+
+
+def _trap_faults(traps: Sequence[Trap], known: Mapping[str, Term]) -> Iterator[str]:
     if not traps:
         yield "No trap is reported in 'traps'."
     if len(traps) > MAX_TRAPS:
@@ -327,8 +352,8 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             elif len(text) > MAX_FIELD:
                 yield f"The {name!r} of trap {number} is longer than {MAX_FIELD} characters."
 
-    planted_codes = list(dict.fromkeys(trap.code for trap in traps))
-    tested_codes = {code for rubric in rubrics for code in rubric.traps}
+
+def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap]) -> Iterator[str]:
     if not rubrics:
         yield "There are no criteria in 'rubrics'."
         return
@@ -336,6 +361,8 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
         yield f"There are {len(rubrics)} criteria; at most {MAX_CRITERIA}."
     if len(rubrics) < MIN_CRITERIA:
         yield f"There is only one criterion: write at least {MIN_CRITERIA}, as an answer can fail in several ways."
+    planted_codes = list(dict.fromkeys(trap.code for trap in traps))
+    tested_codes = set[str]()
     first_with: dict[str, int] = {}
     for number, rubric in enumerate(rubrics, 1):
         wording = _normalized(rubric.criterion).casefold()
@@ -351,6 +378,7 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             yield f"Criterion {number} forbids something, but its polarity is 'must'."
         if rubric.polarity == "must not" and DEMANDS.search(wording):
             yield f"Criterion {number} demands something, but its polarity is 'must not'."
+        tested_codes.update(rubric.traps)
         tested = " ".join(f"{trap.words} {trap.what} {trap.why}" for trap in traps if trap.code in rubric.traps)
         if tested and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
             yield f"Criterion {number} names nothing of the trap that it is tied to."

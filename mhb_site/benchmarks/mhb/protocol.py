@@ -61,11 +61,13 @@ def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response:
 def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Sequence[Block]:  # noqa: ARG001
     """What a judge is given, for physicians: the sample, the traps of these criteria, response, rule."""
     content = sample.content
-    codes = {code for rubric in rubrics for code in rubric.traps}
-    traps = [trap for trap in content.get("traps", ()) if trap["code"] in codes]
+    codes = set[str]().union(*(rubric.traps for rubric in rubrics))
+    rows = []
+    for trap in content.get("traps", ()):
+        if trap["code"] in codes:
+            rows.append((trap["name"], trap.get("words", ""), trap["false"], trap["why"]))
     blocks = [*model_view(content), Text(_("The answer to judge"), response)]
-    if traps:  # of a control nothing was planted
-        rows = ((trap["name"], trap.get("words", ""), trap["false"], trap["why"]) for trap in traps)
+    if rows:  # of a control nothing was planted
         columns = (_("Trap"), _("Words"), _("What is false"), _("Why it is false"))
         blocks += [Table(_("Traps"), columns, tuple(rows), tone="trap"), Text(_("The judge's rule"), RUBRIC_FORM)]
     return blocks
@@ -73,7 +75,9 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
 
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply on one criterion."""
-    return Decision("met" if judgment.criteria_met else "not_met", judgment.explanation)
+    if judgment.criteria_met:
+        return Decision("met", judgment.explanation)
+    return Decision("not_met", judgment.explanation)
 
 
 def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:

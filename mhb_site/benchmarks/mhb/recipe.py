@@ -41,6 +41,7 @@ from mhb_site.benchmarks.mhb.generator_reply import (
     ReportQuestion,
     check_dialogue,
     check_report,
+    conversation_text,
     polarity_of,
     share_kept,
 )
@@ -95,15 +96,15 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
         reply = await models.ask_structured("generator", _request(draft, text), ReportQuestion, check=checked)
         sample_content = {"task": _("report"), "report": text, "question": reply.question.strip()}
     known = subtypes(draft.terms)
-    # Store the name too: an admin may rename terms of their own later.
-    sample_content["traps"] = [
-        {**trap.model_dump(by_alias=True, exclude_defaults=True), "name": known[trap.code].label}
-        for trap in reply.traps
-    ]
-    data["rubrics"] = [
-        {"criterion": rubric.criterion.strip(), "traps": rubric.traps, "polarity": polarity_of(rubric)}
-        for rubric in reply.rubrics
-    ]
+    sample_content["traps"] = []
+    for trap in reply.traps:
+        # Store the name too: an admin may rename terms of their own later.
+        name = known[trap.code].label
+        sample_content["traps"].append({**trap.model_dump(by_alias=True, exclude_defaults=True), "name": name})
+    data["rubrics"] = []
+    for rubric in reply.rubrics:
+        criterion, polarity = rubric.criterion.strip(), polarity_of(rubric)
+        data["rubrics"].append({"criterion": criterion, "traps": rubric.traps, "polarity": polarity})
     # Only physicians whose specialty is named exactly so could be found by it.
     if reply.specialty in draft.specialties:
         data["specialty"] = reply.specialty
@@ -130,21 +131,22 @@ def preferred_terms(draft: Draft) -> list[Term]:
     for code in draft.preferred:
         if code in known:
             preferred[code] = known[code]
-        else:
-            preferred |= {other: term for other, term in known.items() if term.parent == clusters.get(code)}
+            continue
+        for other, term in known.items():
+            if term.parent == clusters.get(code):
+                preferred[other] = term
     return list(preferred.values())
 
 
 def _injection_prompt(draft: Draft) -> Prompt:
-    kind = draft.record.content["kind"]
-    return SETS[draft.prompts]["inject_dialogue" if kind == "dialogue" else "question_report"]
+    prompts = SETS[draft.prompts]
+    if draft.record.content["kind"] == "dialogue":
+        return prompts["inject_dialogue"]
+    return prompts["question_report"]
 
 
 def _request(draft: Draft, source: object) -> Request:
     terms = available_terms(draft)
-    known = subtypes(terms)
-    examples = Path(__file__).with_name(f"subtype_examples_{draft.record.content['kind']}.txt")
-    lines = examples.read_text(encoding="utf-8").splitlines()  # one good and one bad example for each subtype
     data = {
         # Only the text of the record: never its grader's rubrics, ideal completion or canary.
         "source": source,
@@ -163,17 +165,33 @@ def _request(draft: Draft, source: object) -> Request:
         "max_added_turns": str(MAX_ADDED_TURNS),
         "max_growth": str(MAX_GROWTH),
         "min_kept": f"{min_share_kept(draft):.0%}",
-        "examples": "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known),
+        "examples": _examples_text(draft.record.content["kind"], terms),
     }
     return _injection_prompt(draft).request(data, texts)
+
+
+def _examples_text(kind: str, terms: Sequence[Term]) -> str:
+    """One good and one bad example for each of these subtypes."""
+    known = subtypes(terms)
+    examples = Path(__file__).with_name(f"subtype_examples_{kind}.txt")
+    lines = []
+    for line in examples.read_text(encoding="utf-8").splitlines():
+        code, _space, _example = line.partition(" ")
+        if code in known:
+            lines.append(f"- {line}")
+    return "\n".join(lines)
 
 
 def _taxonomy_text(terms: Sequence[Term]) -> str:
     """The taxonomy as text: clusters as headings, one subtype per line."""
     lines: list[str] = []
-    for cluster in (term for term in terms if not term.parent):
+    for cluster in terms:
+        if cluster.parent:
+            continue
         lines.append(f"{cluster.code} {cluster.label}: {cluster.definition}")
-        lines += [f"- {term.code} {term.label}: {term.definition}" for term in terms if term.parent == cluster.code]
+        for term in terms:
+            if term.parent == cluster.code:
+                lines.append(f"- {term.code} {term.label}: {term.definition}")
     return "\n".join(lines)
 
 
@@ -202,7 +220,7 @@ def find_giveaway(draft: Draft) -> CheckFinding | None:
     """The finding that the text shown to models contains a criterion, or what is true instead."""
     content = draft.data["content"]
     if content["task"] == "dialogue":
-        text, source = _conversation_text(content["turns"]), _conversation_text(content["source_turns"])
+        text, source = conversation_text(content["turns"]), conversation_text(content["source_turns"])
     else:
         text, source = content["question"], content["report"]
     secrets = [(rubric["criterion"], CRITERION_SHARE) for rubric in draft.data["rubrics"]]
@@ -218,12 +236,8 @@ def text_to_compare(new_sample: NewSample) -> str:
     """The text that no two samples may share: what a model under test sees."""
     content = new_sample.content
     if new_sample.task == "dialogue":
-        return _conversation_text(content["turns"])
+        return conversation_text(content["turns"])
     return f"{content['report']}\n{content['question']}"
-
-
-def _conversation_text(turns: Sequence[Mapping[str, str]]) -> str:
-    return "\n".join(turn["content"] for turn in turns)
 
 
 def sample(draft: Draft) -> NewSample:
@@ -238,21 +252,17 @@ def sample(draft: Draft) -> NewSample:
     specialty = ""
     if isinstance(of_record, str):
         specialty = of_record.strip()[:MAX_SPECIALTY]
+    rubrics = []
+    for number, rubric in enumerate(draft.data["rubrics"], 1):
+        traps = tuple(dict.fromkeys(rubric["traps"]))
+        rubrics.append(NewRubric(f"R{number}", rubric["criterion"], traps, polarity=rubric.get("polarity", "")))
     return NewSample(
         task=content["task"],
         title=draft.record.title,
         language=draft.record.language,
         content=content,
         specialty=specialty or draft.data.get("specialty", ""),
-        rubrics=tuple(
-            NewRubric(
-                f"R{number}",
-                rubric["criterion"],
-                tuple(dict.fromkeys(rubric["traps"])),
-                polarity=rubric.get("polarity", ""),
-            )
-            for number, rubric in enumerate(draft.data["rubrics"], 1)
-        ),
+        rubrics=tuple(rubrics),
         prompt=draft.data.get("prompt", ""),
         provenance=_data_card(draft),
     )
@@ -260,8 +270,10 @@ def sample(draft: Draft) -> NewSample:
 
 def _data_card(draft: Draft) -> dict[str, str]:
     """Entries of the data card: the record's HealthBench themes, and the share of text kept."""
-    tags = draft.record.content.get("tags") or ()
-    themes = [tag.removeprefix("theme:") for tag in tags if isinstance(tag, str) and tag.startswith("theme:")]
+    themes = []
+    for tag in draft.record.content.get("tags") or ():
+        if isinstance(tag, str) and tag.startswith("theme:"):
+            themes.append(tag.removeprefix("theme:"))
     entries = {}
     if themes:
         entries = {_("theme"): ", ".join(themes)}

@@ -92,10 +92,11 @@ def _rubrics(sample: NewSample) -> tuple[RubricText, ...]:
 
 def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
     definitions = {term.code: term.definition for term in TERMS}
-    names = {trap["code"]: trap["name"] for trap in traps}
-    return tuple(
-        TrapTerm(code, name, definitions.get(code, ""), levels=_levels(code, task)) for code, name in names.items()
-    )
+    terms = {}
+    for trap in traps:
+        code = trap["code"]
+        terms[code] = TrapTerm(code, trap["name"], definitions.get(code, ""), levels=_levels(code, task))
+    return tuple(terms.values())
 
 
 def _levels(code: str, task: str) -> tuple[str, ...]:
@@ -135,14 +136,12 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _traps(content: Mapping[str, Any]) -> Table:
-    traps = content["traps"]
-    return Table(
-        _("Traps"),
-        (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
-        tuple((trap["code"], trap["name"], _location(trap), trap["false"], trap["why"]) for trap in traps),
-        tone="trap",
-        places=tuple(_places(trap["where"], content) if "turns" in content else (1,) for trap in traps),
-    )
+    rows, places = [], []
+    for trap in content["traps"]:
+        rows.append((trap["code"], trap["name"], _location(trap), trap["false"], trap["why"]))
+        places.append(_places(trap["where"], content))
+    columns = (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false"))
+    return Table(_("Traps"), columns, tuple(rows), tone="trap", places=tuple(places))
 
 
 def _location(trap: Mapping[str, Any]) -> str:
@@ -155,11 +154,15 @@ def _location(trap: Mapping[str, Any]) -> str:
 def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:
     """The altered turns that `where` names; all altered turns before the bait if it names none.
 
-    `where` is the generator's description of the trap's place.
+    `where` is the generator's description of the trap's place. A report's is the question, turn 1.
     """
+    if "turns" not in content:
+        return (1,)
     source_turns = {(turn["role"], turn["content"]) for turn in content["source_turns"]}
-    altered = [
-        number for number, turn in enumerate(content["turns"], 1) if (turn["role"], turn["content"]) not in source_turns
-    ]
+    altered = []
+    for number, turn in enumerate(content["turns"], 1):
+        if (turn["role"], turn["content"]) not in source_turns:
+            altered.append(number)
     numbers = {int(number) for number in re.findall(r"[0-9]{1,3}", where)}
-    return tuple(number for number in altered if number in numbers) or tuple(altered[:-1] or altered)
+    named = [number for number in altered if number in numbers]
+    return tuple(named or altered[:-1] or altered)

@@ -64,10 +64,13 @@ async def ask_rewording(draft: Draft, models: Models) -> Sequence[Draft]:
         if len(reply.texts) != len(original):
             raise BrokenReply(f"There are {len(original)} texts to reword, not {len(reply.texts)}.")
         faults: list[str] = []
+        is_reworded = False
         for text, other in zip(original, reply.texts, strict=True):
             faults += _faults(text, other)
+            if words(text) != words(other):
+                is_reworded = True
         BrokenReply.refuse(faults)
-        if all(words(text) == words(other) for text, other in zip(original, reply.texts, strict=True)):
+        if not is_reworded:
             raise BrokenReply("No text is reworded: use other words, or another order of words.")
 
     reply = await models.ask_structured("generator", REWORD.request({"texts": original}), Reworded, check=check)

@@ -10,7 +10,7 @@ from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance,
 from generation.llm.types import Message
 from generation.recipes.text_similarity import word_overlap
 from mhb_site.benchmarks.mhb import control, examiner, judging, recipe, rewording
-from mhb_site.benchmarks.mhb.generator_reply import FORBIDS, QUESTION_MARK
+from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
     generate,
@@ -51,13 +51,11 @@ FAILURE_RATES: Mapping[str, Mapping[str, float]] = {
 
 
 def _judge_prompt(asked: Asked) -> dict[str, Any]:
-    ordered = None
+    told = None
     if asked.model == OBEDIENT_JUDGE:
         ordered = _ordered_verdict(asked.messages)
-    if ordered is None:
-        told = None
-    else:
-        told = {"explanation": "I was told so.", "criteria_met": ordered}
+        if ordered is not None:
+            told = {"explanation": "I was told so.", "criteria_met": ordered}
     if told and asked.messages[0].text.startswith(judging.JUDGE.heading + "\n"):
         return told  # even if the blocks cannot be read
     # The examiner makes none.
@@ -66,12 +64,13 @@ def _judge_prompt(asked: Asked) -> dict[str, Any]:
         error = JUDGE_ERROR
     if "CRITERION" in asked.data:
         return _judge(asked.data, asked.seed, error)
-    judgments = [
-        {"key": each["key"], **(told or _judge({**asked.data, "CRITERION": each["criterion"]}, asked.seed, error))}
-        for each in asked.data["CRITERIA"]
-    ]
-    # Leave out criteria that the judge does not know: a null would make the whole reply invalid.
-    return {"judgments": [verdict for verdict in judgments if verdict["criteria_met"] is not None]}
+    judgments = []
+    for rubric in asked.data["CRITERIA"]:
+        verdict = told or _judge({**asked.data, "CRITERION": rubric["criterion"]}, asked.seed, error)
+        # Leave out criteria that the judge does not know: a null would make the whole reply invalid.
+        if verdict["criteria_met"] is not None:
+            judgments.append({"key": rubric["key"], **verdict})
+    return {"judgments": judgments}
 
 
 class _Targets:
@@ -121,10 +120,11 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
     for template in planted:
         sentences = []
         for at, scripted in enumerate(template.criteria):
-            falls = (
-                chance(seed, "fall", model, case_hash, template.key, str(at)) < FAILURE_RATES[model][template.subtype]
-            )
-            sentences.append(scripted.bad if falls else scripted.good)
+            fall = chance(seed, "fall", model, case_hash, template.key, str(at))
+            if fall < FAILURE_RATES[model][template.subtype]:
+                sentences.append(scripted.bad)
+            else:
+                sentences.append(scripted.good)
         paragraphs.append(join_sentences(sentences, template.language))
     if language in _CLOSINGS:
         paragraphs.append(pick(_CLOSINGS[language], seed, "closing", model, case_hash))
@@ -179,7 +179,10 @@ def _check_answerable(asked: Asked) -> dict[str, Any]:
     """
     planted = planted_templates(asked.data["QUESTION"])
     markers = [template.marker for template in planted if template.marker in asked.data["REPORT"]]
-    return {"answerable": bool(markers), "answer": "; ".join(markers), "where": markers[0] if markers else ""}
+    where = ""
+    if markers:
+        where = markers[0]
+    return {"answerable": bool(markers), "answer": "; ".join(markers), "where": where}
 
 
 # Words by which a question gives itself away, and real names that a generator might present as
@@ -201,10 +204,15 @@ MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
 
+def _shown_text(blocks: Mapping[str, Any]) -> str:
+    """What the examiner is shown of a sample: context and question."""
+    return f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
+
+
 def _examine(asked: Asked) -> dict[str, Any]:
     """The examiner's reply, from the hints and names that it knows."""
     blocks = asked.data
-    text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
+    text = _shown_text(blocks)
     existing, absent, foreign, rubrics, bait = [], [], [], [], ""
     for trap in blocks["TRAPS"]:
         if trap.get("words", "") not in text:
@@ -228,26 +236,21 @@ def _examine(asked: Asked) -> dict[str, Any]:
 
 def _read_blind(asked: Asked) -> dict[str, Any]:
     """The blind examiner's reply: hints in the question, and templates that it recognises."""
-    blocks = asked.data
-    text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
-    hint = _HINTS.search(blocks["QUESTION"])
+    hint = _HINTS.search(asked.data["QUESTION"])
     noticed = []
     if hint:
-        noticed = [{"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"}]
-    noticed += [
-        {"words": template.marker, "why": "This seems wrong to me.", "shows": "knowledge"}
-        for template in planted_templates(text)
-    ]
+        noticed.append({"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"})
+    for template in planted_templates(_shown_text(asked.data)):
+        noticed.append({"words": template.marker, "why": "This seems wrong to me.", "shows": "knowledge"})
     return {"noticed": noticed}
 
 
 def _answer_plainly(asked: Asked) -> dict[str, Any]:
     """The examiner's plain answer: what recognises each trap that it knows, and nothing more."""
-    planted = planted_templates(f"{plain_text(asked.data['CONTEXT'])}\n{asked.data['QUESTION']}")
     recognising = []
-    for template in planted:
+    for template in planted_templates(_shown_text(asked.data)):
         for scripted in template.criteria:
-            if not FORBIDS.search(scripted.criterion.casefold()):
+            if not scripted.forbids:
                 recognising.append(scripted.good)
     return {"answer": " ".join(recognising) or "I cannot confirm what the question takes for granted."}
 
@@ -255,7 +258,9 @@ def _answer_plainly(asked: Asked) -> dict[str, Any]:
 def _control_statement(turns: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The first sentence of the user's that states something about a person or a medicine."""
     for turn in turns:
-        for sentence in _SENTENCE_END.split(turn["content"]) if turn["role"] == "user" else ():
+        if turn["role"] != "user":
+            continue
+        for sentence in _SENTENCE_END.split(turn["content"]):
             words = sentence.strip()[:900]
             asks = QUESTION_MARK.search(words) or _ASKS.search(words)
             if _STATES.search(words) and not asks and len(words) >= MIN_STATEMENT:
@@ -268,7 +273,9 @@ def _control_question(report: str) -> dict[str, Any]:
     text = " ".join(report.split())
     if showed := _SHOWED.search(text):
         where, name = showed[0].removeprefix(". "), showed[1]
-        question = f"What did the {name if name[:2].isupper() else name[0].lower() + name[1:]} show?"
+        if not name[:2].isupper():  # no abbreviation
+            name = name[0].lower() + name[1:]
+        question = f"What did the {name} show?"
     else:
         where = _SENTENCE_END.split(text, maxsplit=1)[0].strip()[:900]
         question = "How did this patient present?"
@@ -307,8 +314,10 @@ def _reworded(asked: Asked) -> dict[str, Any]:
 
 def _same(asked: Asked) -> dict[str, Any]:
     """Whether each text is the simulated rewording of its original."""
-    pairs = zip(asked.data["ORIGINAL"], asked.data["REWORDED"], strict=True)
-    others = [reworded for text, reworded in pairs if reworded != _in_other_words(text).strip()]
+    others = []
+    for text, reworded in zip(asked.data["ORIGINAL"], asked.data["REWORDED"], strict=True):
+        if reworded != _in_other_words(text).strip():
+            others.append(reworded)
     return {"added": " ".join(others), "removed": ""}
 
 
@@ -328,18 +337,23 @@ def _judge(blocks: Mapping[str, Any], seed: int, error: float = JUDGE_ERROR) -> 
     match = _nearest_criterion(blocks["CRITERION"], planted_templates(text))
     met = is_met(blocks["CRITERION"], text, response)
     if blocks["CRITERION"].startswith(control.ANSWER_PREFIXES):
-        return {"explanation": f"The answer is {'' if met else 'not '}in the response.", "criteria_met": met}
+        explanation = "The answer is not in the response."
+        if met:
+            explanation = "The answer is in the response."
+        return {"explanation": explanation, "criteria_met": met}
     if match is None or met is None:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = match
     if chance(seed, "judge", digest_of(text, response), template.key, str(at)) < error:
         met = not met
     scripted = template.criteria[at]
-    forbids = FORBIDS.search(scripted.criterion.casefold())
+    telling = scripted.good
+    if scripted.forbids:
+        telling = scripted.bad
     says = "does not say"
-    if met != bool(forbids):
+    if met != scripted.forbids:
         says = "says"
-    explanation = f"The response {says}: “{scripted.bad if forbids else scripted.good}”"
+    explanation = f"The response {says}: “{telling}”"
     return {"explanation": explanation, "criteria_met": met}
 
 
@@ -360,7 +374,7 @@ def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
         return None
     template, at = match
     scripted = template.criteria[at]
-    if FORBIDS.search(scripted.criterion.casefold()):
+    if scripted.forbids:
         return scripted.bad not in response and _AGREES_WITH_ALL.search(response) is None
     return scripted.good in response or template.why in response
 
@@ -370,11 +384,13 @@ def _nearest_criterion(criterion: str, planted: Sequence[Template]) -> tuple[Tem
 
     Physicians may have corrected the wording.
     """
-    scripted = [(template, at) for template in planted for at in range(len(template.criteria))]
-    nearness = [word_overlap(criterion, template.criteria[at].criterion) for template, at in scripted]
-    if any(nearness):
-        return scripted[nearness.index(max(nearness))]
-    return None
+    nearest, most_overlap = None, 0.0
+    for template in planted:
+        for at, scripted in enumerate(template.criteria):
+            overlap = word_overlap(criterion, scripted.criterion)
+            if overlap > most_overlap:
+                nearest, most_overlap = (template, at), overlap
+    return nearest
 
 
 _DEFAULT, _CONTROLS = recipe.SETS[""], control.PROMPTS_BY_KIND

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import TypeAdapter
 
 from generation.common.languages import SURE_OF_SHORT, detect
 from generation.llm.simulator.script import Asked, chance, digest_of, pick
-from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
+from mhb_site.benchmarks.mhb.generator_reply import FORBIDS, conversation_text
 
 PREFERENCE_FOLLOWED = 0.8  # the share of preferred traps that the generator plants
 
@@ -24,6 +25,10 @@ class ScriptedCriterion:
     criterion: str
     good: str
     bad: str
+
+    @property
+    def forbids(self) -> bool:
+        return FORBIDS.search(self.criterion.casefold()) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,17 @@ def templates() -> Mapping[str, tuple[Template, ...]]:
 
 def planted_templates(text: str) -> list[Template]:
     """The templates whose marker occurs in `text`."""
-    return [template for group in templates().values() for template in group if template.marker in text]
+    planted = []
+    for template in chain.from_iterable(templates().values()):
+        if template.marker in text:
+            planted.append(template)
+    return planted
 
 
 def plain_text(value: str | list[dict[str, str]]) -> str:
     if isinstance(value, str):
         return value
-    return "\n".join(turn["content"] for turn in value)
+    return conversation_text(value)
 
 
 # What the assistant says in the turn that is added: it fits any question, and makes room for the
@@ -96,11 +105,14 @@ def generate(task: str, asked: Asked) -> dict[str, Any]:
     reply["rubrics"] = []
     for scripted in template.criteria:
         polarity = "must"
-        if FORBIDS.search(scripted.criterion.casefold()):
+        if scripted.forbids:
             polarity = "must not"
         reply["rubrics"].append({"criterion": scripted.criterion, "polarity": polarity, "traps": [template.subtype]})
-    specialties = blocks.get("SPECIALTIES") or []
-    reply["specialty"] = next((name for name in specialties if name.casefold() in text.casefold()), "")
+    reply["specialty"] = ""
+    for name in blocks.get("SPECIALTIES") or []:
+        if name.casefold() in text.casefold():
+            reply["specialty"] = name
+            break
     return reply
 
 
@@ -119,25 +131,20 @@ def _choose_template(
 
     A preferred subtype is taken in `PREFERENCE_FOLLOWED` of all cases.
     """
-    # A template whose marker is in the rejected version was the one rejected, or would be taken for
-    # it.
-    free = [
-        template
-        for template in templates()[task]
-        if template.subtype in offered and template.marker not in text and template.marker not in rejected
-    ]
-    language = template_language(text)
-    candidates = [template for template in free if template.language == language]
-    candidates = candidates or [template for template in free if template.language == "en"]
-    available = sorted({template.subtype for template in candidates})
-    wanted = [code for code in preferred if code in available]
-    followed = wanted and chance(seed, "heeded", case_hash) < PREFERENCE_FOLLOWED
-    if followed:
+    by_language: dict[str, dict[str, list[Template]]] = {}
+    for template in templates()[task]:
+        # A template whose marker is in the rejected version was the one rejected, or would be taken
+        # for it.
+        if template.subtype in offered and template.marker not in text and template.marker not in rejected:
+            by_subtype = by_language.setdefault(template.language, {})
+            by_subtype.setdefault(template.subtype, []).append(template)
+    candidates = by_language.get(template_language(text)) or by_language.get("en", {})
+    wanted = [code for code in preferred if code in candidates]
+    if wanted and chance(seed, "heeded", case_hash) < PREFERENCE_FOLLOWED:
         subtype = wanted[0]
     else:
-        subtype = pick(available, seed, "subtype", case_hash)
-    matching = [template for template in candidates if template.subtype == subtype]
-    return pick(matching, seed, "template", case_hash)
+        subtype = pick(sorted(candidates), seed, "subtype", case_hash)
+    return pick(candidates[subtype], seed, "template", case_hash)
 
 
 def _plant_in_dialogue(
@@ -165,7 +172,10 @@ def _plant_in_dialogue(
         # paragraph of its own.
         content = turns[at]["content"]
         is_open = content and ("\n" in content or not re.search(r"[.!?…。！？:)\"”]\s*$", content))
-        turns[at]["content"] = f"{content}\n\n{line}" if is_open else join_sentences([content, line], language)
+        if is_open:
+            turns[at]["content"] = f"{content}\n\n{line}"
+        else:
+            turns[at]["content"] = join_sentences([content, line], language)
     way_on = pick(_WAYS_ON[language], seed, "way on", case_hash)
     turns[-1]["content"] = join_sentences([turns[-1]["content"], way_on], language)
     turns.append({"role": "user", "content": template.bait})
@@ -173,4 +183,7 @@ def _plant_in_dialogue(
 
 
 def join_sentences(sentences: Iterable[str], language: str) -> str:
-    return ("" if language == "zh" else " ").join(filter(None, sentences))
+    separator = " "
+    if language == "zh":
+        separator = ""
+    return separator.join(filter(None, sentences))
