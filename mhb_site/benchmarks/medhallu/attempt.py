@@ -73,17 +73,18 @@ def assess_candidate(
     obtained.
     """
     fooled = sum(vote["fooled"] for vote in candidate["votes"])
-    entailed = None if settings["entailment"] else False
+    fools_enough = votes.all_readable(candidate["votes"]) and fooled >= fooled_to_qualify(settings, candidate)
+    entailed = None
     if entailment_scores:
         entailed = entailment_scores["least"] >= settings["tau"]
+    elif not settings["entailment"]:
+        entailed = False
     return {
         **candidate,
         "fooled": fooled,
         "entailment": entailment_scores,
         "entailed": entailed,
-        "qualified": votes.all_readable(candidate["votes"])
-        and fooled >= fooled_to_qualify(settings, candidate)
-        and entailed is False,
+        "qualified": fools_enough and entailed is False,
     }
 
 
@@ -121,8 +122,8 @@ def _last_candidate(draft: Draft) -> dict[str, Any] | None:
     made = candidates.all_of(draft.data)
     if not made:
         return None
-    feedbacks = [entry for attempt in draft.data["tries"] for entry in attempt["feedback"]]
     feedback = {}
-    if feedbacks:
-        feedback = {name: feedbacks[-1][name] for name in ("wording", "structure", "advice")}
+    for attempt in draft.data["tries"]:
+        for entry in attempt["feedback"]:
+            feedback = {name: entry[name] for name in ("wording", "structure", "advice")}
     return {"candidate": made[-1], "result": candidates.result_of(made[-1]), "feedback": feedback}

@@ -140,16 +140,16 @@ def rules(draft: Draft) -> dict[str, str]:
 
 def all_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The candidates of all tries of a draft with this data."""
-    return [candidate for attempt in data.get("tries", ()) for candidate in attempt["candidates"]]
+    candidates: list[Mapping[str, Any]] = []
+    for attempt in data.get("tries", ()):
+        candidates += attempt["candidates"]
+    return candidates
 
 
 def result_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a candidate, as shown to critic and generator."""
-    return {
-        "fooled": candidate["fooled"],
-        "voters": sum(not vote["broken"] for vote in candidate["votes"]),
-        "says_the_same": bool(candidate["entailed"]),
-    }
+    voters = sum(not vote["broken"] for vote in candidate["votes"])
+    return {"fooled": candidate["fooled"], "voters": voters, "says_the_same": bool(candidate["entailed"])}
 
 
 def _content_of(candidate: Mapping[str, Any]) -> dict[str, str]:
@@ -188,7 +188,10 @@ async def generate(draft: Draft, models: Models, number: int, last: Mapping[str,
     """
     request = _generation_request(draft, number, last)
     candidate = await _ask_for_candidate(draft, models, "generator", request)
-    return {**candidate, "by": "generate" if last is None else "regenerate", "temperature": request.temperature}
+    method = "generate"
+    if last is not None:
+        method = "regenerate"
+    return {**candidate, "by": method, "temperature": request.temperature}
 
 
 async def criticise(

@@ -29,9 +29,13 @@ async def generate_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
     """
     count = presets.settings(draft)["candidates"]
     results = await gather_all(*(_generate_candidate(draft, models, number) for number in range(1, count + 1)))
-    refusals = [result for result in results if isinstance(result, str)]
-    made = [result for result in results if not isinstance(result, str)]
-    return [draft.extended(made=made, broken=refusals[-1] if refusals else "")]
+    made, refusal = [], ""
+    for result in results:
+        if isinstance(result, str):
+            refusal = result
+        else:
+            made.append(result)
+    return [draft.extended(made=made, broken=refusal)]
 
 
 async def _generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any] | str:
@@ -44,9 +48,12 @@ async def _generate_candidate(draft: Draft, models: Models, number: int) -> dict
 
 async def collect_votes(draft: Draft, models: Models) -> Sequence[Draft]:
     """Add their votes to the candidates."""
-    made = draft.data["made"]
-    ballots = await gather_all(*(votes.collect_votes(draft, models, each, each["number"]) for each in made))
-    return [draft.extended(made=[{**each, "votes": own} for each, own in zip(made, ballots, strict=True)])]
+    made = await gather_all(*(_with_votes(draft, models, candidate) for candidate in draft.data["made"]))
+    return [draft.extended(made=made)]
+
+
+async def _with_votes(draft: Draft, models: Models, candidate: Mapping[str, Any]) -> dict[str, Any]:
+    return {**candidate, "votes": await votes.collect_votes(draft, models, candidate, candidate["number"])}
 
 
 async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -84,8 +91,10 @@ async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
         }
         measured.append({**attempt.assess_candidate(settings, candidate, scores.get(index)), "near": measures})
     descriptions = [_describe_cluster(group, measured, settings) for group in groups]
-    data = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
-    data["tries"] = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
+    data = dict(draft.data)
+    del data["made"]
+    broken = data.pop("broken", "")
+    data["tries"] = [{"number": 1, "candidates": measured, "feedback": [], "broken": broken}]
     data["clusters"] = {"by": nli.name, "similarity": method, "clusters": descriptions}
     return [replace(draft, data=data)]
 

@@ -55,7 +55,11 @@ def entailment_judge(draft: Draft, models: Models) -> Nli:
     folder = os.environ.get(FOLDER_VARIABLE, "")
     if folder and importlib.util.find_spec("transformers"):
         return local_nli(folder)
-    role = next((role for role in ("entailment", "critic") if models.has(role)), "generator")
+    role = "generator"
+    if models.has("entailment"):
+        role = "entailment"
+    elif models.has("critic"):
+        role = "critic"
 
     async def score(premise: str, hypothesis: str) -> float:
         data = {"question": draft.record.content["question"], "premise": premise, "hypothesis": hypothesis}

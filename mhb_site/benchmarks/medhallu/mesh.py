@@ -16,7 +16,8 @@ CHECK_TAGS = frozenset(
         "aged", "aged, 80 and over",
         "cats", "cattle", "chick embryo", "cricetinae", "dogs", "guinea pigs", "mice", "rabbits", "rats",
         "history, ancient", "history, medieval", "history, early modern 1451-1600", "history, modern 1601-",
-        *(f"history, {century}th century" for century in range(15, 21)), "history, 21st century",
+        "history, 15th century", "history, 16th century", "history, 17th century", "history, 18th century",
+        "history, 19th century", "history, 20th century", "history, 21st century",
         "in vitro", "in vitro techniques",
     }
 )  # fmt: skip
@@ -35,7 +36,9 @@ def branches(headings: Iterable[str], terms: Iterable[Mapping[str, Any]]) -> lis
     """
     names = {_normalised(name) for name in headings} - CHECK_TAGS
     trees = {_normalised(term["name"]): term["trees"] for term in terms}
-    letters = Counter(tree[0] for name in names & trees.keys() for tree in trees[name] if tree)
+    letters: Counter[str] = Counter()
+    for name in names & trees.keys():
+        letters.update(tree[0] for tree in trees[name] if tree)
     max_count = max(letters.values(), default=0)
     return sorted(letter for letter, count in letters.items() if count == max_count)
 

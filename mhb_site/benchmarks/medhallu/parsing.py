@@ -87,14 +87,18 @@ def read_reply(text: str, *, unsure: bool) -> Reading:
     offered. `text` is the model's reply without its reasoning; `unsure` says whether 'not sure' was
     among the choices.
     """
-    lines = text_lines(text)
-    by_line = [set(map(_reading_of, decisions_in(line, _DECISION, _FILLER))) for line in lines]
+    by_line: list[set[Reading]] = []
+    other_lines: list[str] = []
+    for line in text_lines(text):
+        readings = {_reading_of(match) for match in decisions_in(line, _DECISION, _FILLER)}
+        by_line.append(readings)
+        if not readings:
+            other_lines.append(line)
     decisions = set[Reading]().union(*by_line)
     if len(decisions) != 1 or not (by_line[0] or by_line[-1]):
         return Reading.UNPARSED
     (reading,) = decisions
-    prose = "\n".join(line for line, readings in zip(lines, by_line, strict=True) if not readings)
-    if _contradicts(prose, reading) or (reading is Reading.UNSURE and not unsure):
+    if _contradicts("\n".join(other_lines), reading) or (reading is Reading.UNSURE and not unsure):
         return Reading.UNPARSED
     return reading
 
@@ -132,5 +136,8 @@ def _contradicts(prose: str, reading: Reading) -> bool:
     """Whether the explanation around a decision doubts it or states a different decision."""
     if reading is not Reading.UNSURE and DOUBT.search(prose):
         return True
-    matches = (_DECISION.match(prose, label.end()) for label in _LABEL.finditer(prose))
-    return any(_reading_of(match) is not reading for match in matches if match)
+    for label in _LABEL.finditer(prose):
+        match = _DECISION.match(prose, label.end())
+        if match and _reading_of(match) is not reading:
+            return True
+    return False

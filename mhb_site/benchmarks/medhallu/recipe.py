@@ -65,7 +65,10 @@ def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     judging = [(role, "vote") for role in VOTERS]
     if settings["entailment"]:
         judging += [("entailment", "entail")] * 2
-    asked = [("generator", "generate" if number == 1 or not settings["feedback"] else "regenerate"), *judging]
+    generating = "regenerate"
+    if number == 1 or not settings["feedback"]:
+        generating = "generate"
+    asked = [("generator", generating), *judging]
     for _rewrite in range(settings["rewrites"]):
         asked += [("critic", "critique"), ("critic", "rewrite")] * settings["steps"]
         if settings["regenerate"]:
@@ -76,15 +79,16 @@ def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     return [(role, SETS[draft.prompts][name].label) for role, name in asked]
 
 
-TRIES = tuple(
-    Step(
+def _try_step(number: int) -> Step:
+    return Step(
         f"try_{number}",
         partial(attempt.run_attempt, number=number),
         partial(_needs_try, number=number),
         partial(_try_prompts, number=number),
     )
-    for number in range(1, MAX_TRIES + 1)
-)
+
+
+TRIES = tuple(_try_step(number) for number in range(1, MAX_TRIES + 1))
 
 
 def _for_each_candidate(*asked: tuple[str, str]) -> Callable[[Draft], Sequence[tuple[str, str]]]:
@@ -102,34 +106,41 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
 
     The fallback is the candidate nearest to the true answer. Raises Dropped if there is none.
     """
-    tries = draft.data.get("tries", ())
-    all_candidates = candidates.all_of(draft.data)
-    qualified = [candidate for candidate in all_candidates if candidate["qualified"]]
+    qualified = [candidate for candidate in candidates.all_of(draft.data) if candidate["qualified"]]
     if _is_clustered(draft):  # the one that fools most voters, then the nearest to the true answer
         qualified.sort(key=lambda candidate: (candidate["fooled"], candidate["near"]["cosine"]), reverse=True)
-    chosen = None
+    final: dict[str, Any] = {"tries": len(draft.data.get("tries", ())), "fallback": not qualified}
     if qualified:
         chosen = qualified[0]
-    final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
-    if chosen is None:
-        # A fallback is marked easy, which would be unfounded for a candidate with unreadable votes.
-        readable = [candidate for candidate in all_candidates if votes.all_readable(candidate["votes"])]
-        may_say_the_same = presets.settings(draft)["fallback_entailed"]
-        eligible = [each for each in readable if may_say_the_same or each["entailed"] is False]
-        if not eligible:
-            raise Dropped(_drop_reason(all_candidates, readable, tries))
-        texts = [presets.truth_of(draft), *(candidate["answer"] for candidate in eligible)]
-        method, (truth, *others) = await similarity.vectors(models, texts)
-        near = {each["number"]: similarity.cosine(row, truth) for each, row in zip(eligible, others, strict=True)}
-        chosen = max(eligible, key=lambda candidate: near[candidate["number"]])
-        final |= {"similarity": method, "near": near}
+        difficulty = votes.difficulty(chosen["fooled"], len(chosen["votes"]))
+    else:
+        chosen, final["similarity"], final["near"] = await _choose_fallback(draft, models)
+        difficulty = "easy"
     final |= {
         "number": chosen["number"],
         "category": chosen["category"],
-        "difficulty": "easy" if final["fallback"] else votes.difficulty(chosen["fooled"], len(chosen["votes"])),
+        "difficulty": difficulty,
         "flags": list(chosen["flags"]),
     }
     return [draft.extended(final=final)]
+
+
+async def _choose_fallback(draft: Draft, models: Models) -> tuple[Mapping[str, Any], str, dict[str, float]]:
+    """The fallback, how similarity is measured, and that of each eligible candidate by number."""
+    all_candidates = candidates.all_of(draft.data)
+    # A fallback is marked easy, which would be unfounded for a candidate with unreadable votes.
+    readable = [candidate for candidate in all_candidates if votes.all_readable(candidate["votes"])]
+    eligible = readable
+    if not presets.settings(draft)["fallback_entailed"]:
+        eligible = [candidate for candidate in readable if candidate["entailed"] is False]
+    if not eligible:
+        raise Dropped(_drop_reason(all_candidates, readable, draft.data.get("tries", ())))
+    answers = [candidate["answer"] for candidate in eligible]
+    method, (truth, *others) = await similarity.vectors(models, [presets.truth_of(draft), *answers])
+    near: dict[str, float] = {}
+    for candidate, row in zip(eligible, others, strict=True):
+        near[candidate["number"]] = similarity.cosine(row, truth)
+    return max(eligible, key=lambda candidate: near[candidate["number"]]), method, near
 
 
 def _drop_reason(
@@ -138,14 +149,19 @@ def _drop_reason(
     tries: Sequence[Mapping[str, Any]],
 ) -> str:
     """Why no candidate can become the sample: faults of candidates, then unusable replies."""
-    unread_roles = {vote["role"] for candidate in all_candidates for vote in candidate["votes"] if vote["broken"]}
+    unread_roles = set[str]()
+    for candidate in all_candidates:
+        unread_roles.update(vote["role"] for vote in candidate["votes"] if vote["broken"])
     unjudged = sum(candidate["entailed"] is None for candidate in readable)
     counts = (
         (len(all_candidates) - len(readable), f"votes could not be read ({', '.join(sorted(unread_roles))})"),
         (unjudged, "entailment could not be judged"),
         (len(readable) - unjudged, "the answer says what the true answer says"),
     )
-    reasons = [f"{count} of {len(all_candidates)} candidates: {reason}." for count, reason in counts if count]
+    reasons = []
+    for count, reason in counts:
+        if count:
+            reasons.append(f"{count} of {len(all_candidates)} candidates: {reason}.")
     reasons += [attempt_data["broken"] for attempt_data in tries if attempt_data["broken"]]
     return " ".join(reasons)
 
@@ -180,6 +196,9 @@ def sample(draft: Draft) -> NewSample:
         )
         knowledge = content["contexts"]
     headings = list(article.get("mesh", ()))
+    source = {}
+    if draft.data.get("truth"):
+        source = {"truth_source": content["answer"]}
     return NewSample(
         task=_("detection"),
         title=draft.record.title,
@@ -188,7 +207,7 @@ def sample(draft: Draft) -> NewSample:
             "question": content["question"],
             "knowledge": list(knowledge),
             "truth": presets.truth_of(draft),
-            **({"truth_source": content["answer"]} if draft.data.get("truth") else {}),
+            **source,
             "hallucinated": chosen["answer"],
             "justification": chosen["justification"],
             "category": final["category"],
@@ -209,11 +228,10 @@ def sample(draft: Draft) -> NewSample:
 def _data_card(draft: Draft) -> dict[str, str]:
     """Entries of the data card: how the sample was made."""
     settings, data = presets.settings(draft), draft.data
-    sampled = draw_fraction("review", draft.record.external_id) < settings["review_share"]
-    entries = {
-        _("review"): _("sampled") if sampled else _("not sampled"),
-        _("reviewers"): settings["reviewers"] if sampled else "none",
-    }
+    review, reviewers = _("not sampled"), "none"
+    if draw_fraction("review", draft.record.external_id) < settings["review_share"]:
+        review, reviewers = _("sampled"), settings["reviewers"]
+    entries = {_("review"): review, _("reviewers"): reviewers}
     if "published" in data["final"]:
         return {**entries, _("origin"): _("published")}
     entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}

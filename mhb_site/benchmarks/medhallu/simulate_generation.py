@@ -111,13 +111,9 @@ def _generate(asked: Asked) -> dict[str, str]:
     place = _free_place(place, blocks, seed)
     if any(_FROM_IMPROVED in message.text for message in messages):
         place = _place_of(blocks["LAST"]["answer"], question, seed)  # keep the critic's improved answer
-    repeated = _is_repeated_request(messages)
     candidate = _candidate(question, truth, place, seed)
-    if (
-        not repeated
-        and _claim_in(question, candidate["answer"])
-        and chance(seed, "short", question, str(place)) < SHORT
-    ):
+    may_be_short = not _is_repeated_request(messages) and _claim_in(question, candidate["answer"])
+    if may_be_short and chance(seed, "short", question, str(place)) < SHORT:
         words = candidate["answer"].split()
         # Keep the end, by which the answer is recognised.
         candidate["answer"] = " ".join(words[len(words) // 3 :])
@@ -277,14 +273,15 @@ def _rewrite(asked: Asked) -> dict[str, str]:
 def _critique(asked: Asked) -> dict[str, str]:
     blocks = _blocks(asked.messages)
     claim = _claim_in(blocks["QUESTION"], blocks["CANDIDATE"]["answer"])
-    same = blocks["RESULT"]["says_the_same"]
-    wording = "Nothing in it stands out."
+    wording, advice = "Nothing in it stands out.", "Claim something else that is nearer to the finding."
     if claim:
         wording = f"“{claim.about(blocks['QUESTION'], is_false=True)}” does not sound like the rest."
+    if blocks["RESULT"]["says_the_same"]:
+        advice = "Make one finding wrong."
     return {
         "wording": wording,
         "structure": "The claim comes last and stands apart from the finding that it contradicts.",
-        "advice": "Make one finding wrong." if same else "Claim something else that is nearer to the finding.",
+        "advice": advice,
     }
 
 
@@ -302,14 +299,15 @@ def _entail(asked: Asked) -> dict[str, int]:
     """
     blocks, seed = _blocks(asked.messages), asked.seed
     question, premise, hypothesis = blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"]
-    claims = _claim_in(question, premise), _claim_in(question, hypothesis)
-    follows = _without_lead_in(premise) == _without_lead_in(hypothesis) or (
-        claims[0] is not None and claims[0] == claims[1]
-    )
+    claim = _claim_in(question, premise)
+    is_same_claim = claim is not None and claim == _claim_in(question, hypothesis)
+    follows = is_same_claim or _without_lead_in(premise) == _without_lead_in(hypothesis)
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
         follows = not follows
     share = chance(seed, "score", question, premise, hypothesis)
-    return {"percent": round(80 + 19 * share if follows else 50 * share)}
+    if follows:
+        return {"percent": round(80 + 19 * share)}
+    return {"percent": round(50 * share)}
 
 
 def _reword(asked: Asked) -> dict[str, str]:
@@ -331,10 +329,14 @@ _ANSWERS = {
     "entail": _entail,
 }
 _ANSWERERS = {"vote": VOTERS, "entail": (GENERATOR, CRITIC, NLI, *VOTERS)}
-SCRIPT = PromptTable(
-    {
-        prompts[name].heading: (_ANSWERERS.get(name, (GENERATOR, CRITIC, NLI)), answer)
-        for prompts in SETS.values()
-        for name, answer in _ANSWERS.items()
-    }
-)
+
+
+def _prompt_table() -> PromptTable:
+    table = {}
+    for prompts in SETS.values():
+        for name, answer in _ANSWERS.items():
+            table[prompts[name].heading] = (_ANSWERERS.get(name, (GENERATOR, CRITIC, NLI)), answer)
+    return PromptTable(table)
+
+
+SCRIPT = _prompt_table()

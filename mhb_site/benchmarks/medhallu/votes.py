@@ -44,15 +44,21 @@ def read_vote(reply: str) -> int | None:
     The whole reply, or its first or last line, has to be a choice, and nothing else in the reply
     may choose otherwise or doubt it. `reply` is the model's text without its reasoning.
     """
-    lines = text_lines(reply)
-    by_line = [set(map(_number, decisions_in(line, _CHOICE, _FILLER))) for line in lines]
+    by_line: list[set[int]] = []
+    other_lines: list[str] = []
+    for line in text_lines(reply):
+        numbers = {_number(choice) for choice in decisions_in(line, _CHOICE, _FILLER)}
+        by_line.append(numbers)
+        if not numbers:
+            other_lines.append(line)
     chosen = set[int]().union(*by_line)
     if len(chosen) != 1 or not (by_line[0] or by_line[-1]):
         return None
-    prose = "\n".join(line for line, numbers in zip(lines, by_line, strict=True) if not numbers)
-    chosen |= {
-        _number(match) for label in _STATED_CHOICE.finditer(prose) if (match := _CHOICE.match(prose, label.end()))
-    }
+    prose = "\n".join(other_lines)
+    for label in _STATED_CHOICE.finditer(prose):
+        choice = _CHOICE.match(prose, label.end())
+        if choice:
+            chosen.add(_number(choice))
     if len(chosen) == 1 and not DOUBT.search(prose):
         return chosen.pop()
     return None
