@@ -30,16 +30,18 @@ def corrected_stages(reasons: Sequence[str]) -> dict[str, str]:
     corrections: dict[str, str] = {}
     rejected = set()
     for reason in reasons:
-        label = next((label for label in _FIELDS if reason.startswith(label)), "")
-        if label and not stage_fault(_FIELDS[label], reason.removeprefix(label)):
-            corrections[_FIELDS[label]] = reason.removeprefix(label).strip()
-        if (match := _REASON.fullmatch(reason)) is None:
+        for label, stage in _FIELDS.items():
+            text = reason.removeprefix(label)
+            if text != reason and not stage_fault(stage, text):
+                corrections[stage] = text.strip()
+        match = _REASON.fullmatch(reason)
+        if match is None:
             continue
         stage = _STAGE_OF[match[1]]
         rejected.add(stage)
-        text = _CORRECTED.search(match[2])
-        if text and not stage_fault(stage, text[1]):
-            corrections[stage] = text[1].strip()
+        note = _CORRECTED.search(match[2])
+        if note and not stage_fault(stage, note[1]):
+            corrections[stage] = note[1].strip()
     if rejected == set(corrections):
         return corrections
     return {}

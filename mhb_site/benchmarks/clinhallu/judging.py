@@ -122,12 +122,16 @@ def _request(prompt: Prompt, sample: Sample, data: Mapping[str, object], rule: s
 
 def decide_answer(verdict: AnswerVerdict) -> Decision:
     """The verdict on an answer."""
-    return Decision(CORRECT if verdict.answer_correct else WRONG, verdict.answer_reasoning)
+    if verdict.answer_correct:
+        return Decision(CORRECT, verdict.answer_reasoning)
+    return Decision(WRONG, verdict.answer_reasoning)
 
 
 def decide_stage(verdict: StageVerdict) -> Decision:
     """The verdict on a stage."""
-    return Decision(HALLUCINATED if verdict.hallucinated else SUPPORTED, verdict.reason)
+    if verdict.hallucinated:
+        return Decision(HALLUCINATED, verdict.reason)
+    return Decision(SUPPORTED, verdict.reason)
 
 
 def stage_judging(variant: str, judge: Callable[[Sample, Rubric, str, str], Request] = judge_stage) -> Judging:
@@ -138,6 +142,9 @@ def stage_judging(variant: str, judge: Callable[[Sample, Rubric, str, str], Requ
 def without_images(judged_on: Mapping[str, str]) -> dict[str, Judging]:
     """How the released code judges: no image but for the visual stage."""
     blind = partial(judge_stage, images=False)
-    stages = {stage: stage_judging(variant, blind) for stage, variant in judged_on.items() if stage != VISUAL}
     answer = Judging(partial(judge_answer, images=False), AnswerVerdict, decide_answer, gives=(CORRECT, WRONG))
-    return {ANSWER: answer, **stages}
+    judgings = {ANSWER: answer}
+    for stage, variant in judged_on.items():
+        if stage != VISUAL:
+            judgings[stage] = stage_judging(variant, blind)
+    return judgings

@@ -134,8 +134,8 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: s
     keys = [rubric.key for rubric in rubrics]
     judged_stages = [stage for stage in STAGE_LABELS if stage in keys]
     blocks = list(question_blocks(sample.content))
-    if any(stage != VISUAL for stage in judged_stages):
-        rows = ((label, reference_trace[stage], trace.stage(stage)) for stage, label in STAGE_LABELS.items())
+    if set(judged_stages) - {VISUAL}:
+        rows = [(label, reference_trace[stage], trace.stage(stage)) for stage, label in STAGE_LABELS.items()]
         blocks.append(Table(_("All steps, for context"), (_("Step"), _("Reference"), _("Model")), tuple(rows)))
     for stage in judged_stages:
         pair = ((reference_trace[stage], trace.stage(stage)),)

@@ -66,15 +66,16 @@ def _try_prompts(_draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     return ()
 
 
-TRIES = tuple(
-    Step(
+def _try_step(number: int) -> Step:
+    return Step(
         f"trace_{number}",
         partial(reference.generate_candidate, number=number),
         partial(_needs_try, number=number),
         partial(_try_prompts, number=number),
     )
-    for number in range(1, MAX_TRIES + 1)
-)
+
+
+TRIES = tuple(_try_step(number) for number in range(1, MAX_TRIES + 1))
 
 
 async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -90,13 +91,12 @@ async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
 def _check_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     settings = presets.settings(draft)
     by_letter = settings["letters"] and draft.record.content["letter"]
-    if by_letter:
-        asked = []
-    else:
-        asked = [reference.CHECK_ANSWER]
+    asked = []
+    if not by_letter:
+        asked.append(("judge", reference.CHECK_ANSWER.label))
     if settings["consistency"]:
-        asked.append(reference.CHECK_TRACE)
-    return [("judge", prompt.label) for prompt in asked]
+        asked.append(("judge", reference.CHECK_TRACE.label))
+    return asked
 
 
 def _drop_reason(candidates: Sequence[Mapping[str, Any]]) -> str:
@@ -106,18 +106,20 @@ def _drop_reason(candidates: Sequence[Mapping[str, Any]]) -> str:
         reference.INCONSISTENT: "The trace does not support the true answer",
         reference.UNJUDGED: "The judge's reply cannot be read",
     }
-    return " ".join(
-        f"{reasons[candidate['status']]} (candidate {candidate['number']}): {candidate['why']}"
-        for candidate in candidates
-    )
+    faults = []
+    for candidate in candidates:
+        reason = reasons[candidate["status"]]
+        faults.append(f"{reason} (candidate {candidate['number']}): {candidate['why']}")
+    return " ".join(faults)
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Choose the candidate that passed all checks. Raises Dropped with the faults if none did."""
     candidates = _candidates(draft.data)
-    chosen = next((candidate for candidate in candidates if candidate["status"] == reference.KEPT), None)
-    if chosen is None:
+    kept = [candidate for candidate in candidates if candidate["status"] == reference.KEPT]
+    if not kept:
         raise Dropped(_drop_reason(candidates))
+    chosen = kept[0]
     final = {"origin": _("made"), "trace": chosen["trace"], "number": chosen["number"], "by": chosen["answer"]["by"]}
     return [draft.extended(final=final)]
 
@@ -150,13 +152,16 @@ def sample(draft: Draft) -> NewSample:
     """
     content, final, settings = draft.record.content, draft.data["final"], presets.settings(draft)
     rubrics = [NewRubric(stage, CRITERIA[stage], (CODE_OF[stage],)) for stage in STAGES]
+    prompt = ""
+    if final["origin"] == "made":
+        prompt = reference.REFERENCE.label
     return NewSample(
         task=content["dataset"],
         title=draft.record.title,
         language=draft.record.language,
         content={"kind": "vqa", **{name: content[name] for name in _CONTENT_FIELDS}, "trace": final["trace"]},
         rubrics=(*rubrics, NewRubric(ANSWER, CRITERIA[ANSWER])),
-        prompt=reference.REFERENCE.label if final["origin"] == "made" else "",
+        prompt=prompt,
         provenance=_data_card(draft, final),
         review_share=ReviewShare(
             settings["review_share"], f"{content['dataset']} / {content['question_type']}", settings["review_seed"]

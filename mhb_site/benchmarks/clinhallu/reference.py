@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from generation.common.medical_text import chosen_letter, is_same_answer
@@ -13,9 +14,8 @@ from mhb_site.benchmarks.clinhallu import presets
 from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, ZeroOrOne, option_lines, true_answer
 from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace, request_with_images
 
-REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
-    read_prompt(PROMPTS / f"{name}.md") for name in ("reference", "report", "check_answer", "check_trace")
-)
+REFERENCE, REPORT = read_prompt(PROMPTS / "reference.md"), read_prompt(PROMPTS / "report.md")
+CHECK_ANSWER, CHECK_TRACE = read_prompt(PROMPTS / "check_answer.md"), read_prompt(PROMPTS / "check_trace.md")
 KEPT, INVALID, WRONG, INCONSISTENT, UNJUDGED = "kept", "invalid", "wrong", "inconsistent", "unjudged"
 MAX_PAIRS = 40  # questions and answers about an image that go into its report
 MAX_STAGE = 6_000  # characters; keeps a runaway reply from physicians
@@ -47,8 +47,9 @@ async def generate_candidate(draft: Draft, models: Models, *, number: int) -> Se
         fault = trace.fault() or _length_fault(trace)
     except BrokenReply as error:
         fault = error.detail
-    candidate = {"number": number, "trace": asdict(trace), "status": INVALID if fault else "", "why": fault}
-    candidate["text"] = text[:MAX_STAGE] if fault else ""
+    candidate = {"number": number, "trace": asdict(trace), "status": "", "why": fault, "text": ""}
+    if fault:
+        candidate |= {"status": INVALID, "text": text[:MAX_STAGE]}
     return [draft.extended(candidates=[*draft.data.get("candidates", ()), candidate])]
 
 
@@ -65,9 +66,10 @@ def _length_fault(trace: Trace) -> str:
 def known_pairs(draft: Draft) -> list[dict[str, str]]:
     """The questions and answers about the record's images, its own and those of other records."""
     content = draft.record.content
-    joined = [other for record in draft.record.joined.values() for other in record]
-    same_images = [other for other in joined if list(other.get("images", ())) == list(content["images"])]
-    pairs = {(record["question"], true_answer(record)) for record in [content, *same_images]}
+    pairs = {(content["question"], true_answer(content))}
+    for other in chain.from_iterable(draft.record.joined.values()):
+        if list(other.get("images", ())) == list(content["images"]):
+            pairs.add((other["question"], true_answer(other)))
     # Sorted, so that all records about the image make the same request and its report is paid for
     # once.
     return [{"question": question, "answer": answer} for question, answer in sorted(pairs)[:MAX_PAIRS]]
@@ -141,7 +143,10 @@ async def check_candidate(draft: Draft, models: Models, candidate: Mapping[str, 
     answer = await check_answer(draft, models, candidate, report)
     checked: dict[str, Any] = {**candidate, "answer": answer}
     if not answer["correct"]:
-        return {**checked, "status": WRONG if answer["by"] else UNJUDGED, "why": answer["reason"]}
+        status = UNJUDGED
+        if answer["by"]:
+            status = WRONG
+        return {**checked, "status": status, "why": answer["reason"]}
     if presets.settings(draft)["consistency"]:
         trace = await check_trace(draft, models, candidate)
         checked["consistency"] = trace

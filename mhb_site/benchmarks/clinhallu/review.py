@@ -48,8 +48,7 @@ def images(content: Any) -> Images | Image:
     """
     if "picture" in content:
         return Image(_("Image"), content["picture"], content["question"])
-    many = len(content["images"]) > 1
-    return Images(
-        _("Images") if many else _("Image"),
-        tuple(Picture(sha256, content["question"]) for sha256 in content["images"]),
-    )
+    title = _("Image")
+    if len(content["images"]) > 1:
+        title = _("Images")
+    return Images(title, tuple(Picture(sha256, content["question"]) for sha256 in content["images"]))

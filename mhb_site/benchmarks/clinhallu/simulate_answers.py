@@ -58,11 +58,21 @@ def _answer(asked: Asked) -> str:
         if text is not None:
             right &= WRONG_STAGES[stage] not in text
             continue
-        is_wrong = chance(seed, stage, *draw) < getattr(rates, stage)
-        right &= not is_wrong
-        stages.append(f"{header}\n{WRONG_STAGES[stage] if is_wrong else correct_stage(stage, images)}")
-    truth = LABELS.get((data["QUESTION"], images[0] if images else ""), "yes")
-    return "\n\n".join(stages) + f"\n[Answer] {truth if right else WRONG_ANSWER}"
+        text = correct_stage(stage, images)
+        if chance(seed, stage, *draw) < getattr(rates, stage):
+            text, right = WRONG_STAGES[stage], False
+        stages.append(f"{header}\n{text}")
+    answer = WRONG_ANSWER
+    if right:
+        answer = LABELS.get(label_key(data["QUESTION"], images), "yes")
+    return "\n\n".join(stages) + f"\n[Answer] {answer}"
+
+
+def label_key(question: str, images: Sequence[str]) -> Label:
+    """The key in `LABELS` of a question about these images: it names the first one."""
+    if images:
+        return question, images[0]
+    return question, ""
 
 
 def film(sha256: str) -> str:
@@ -85,12 +95,12 @@ def _judge(task: str, asked: Asked) -> dict[str, Any]:
         return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
     candidate = data["CANDIDATE"]
     is_wrong = WRONG_STAGES[task] in candidate
-    if task == VISUAL and candidate != data["REFERENCE"]:  # the judge sees the images, too
-        is_wrong |= not all(film(image.sha256) in candidate for image in images) or not images
-    return {
-        "reason": "As the image shows." if task == VISUAL else "As the reference says.",
-        "hallucinated": int(is_wrong),
-    }
+    reason = "As the reference says."
+    if task == VISUAL:
+        reason = "As the image shows."
+        if candidate != data["REFERENCE"]:  # the judge sees the images, too
+            is_wrong |= not all(film(image.sha256) in candidate for image in images) or not images
+    return {"reason": reason, "hallucinated": int(is_wrong)}
 
 
 _JUDGED = {judging.ANSWER: judging.JUDGE_ANSWER, **judging.JUDGE_STAGE}

@@ -12,7 +12,14 @@ from typing import Any
 from generation.common.medical_text import is_same_text
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import reference
-from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES, correct_stage, film
+from mhb_site.benchmarks.clinhallu.simulate_answers import (
+    LABELS,
+    WRONG_ANSWER,
+    WRONG_STAGES,
+    correct_stage,
+    film,
+    label_key,
+)
 from mhb_site.benchmarks.clinhallu.trace_text import REASONING, STAGES, write_stages
 
 GENERATOR, JUDGE = "sim-generator", "sim-judge"
@@ -30,13 +37,13 @@ def _trace(asked: Asked) -> str:
     draw = (question, *images, json.dumps(data["REJECTED"], sort_keys=True))
     if chance(seed, "malformed", *draw) < MALFORMED:
         return "The image shows nothing unusual, so the answer is no."
-    truth = LABELS.get((question, images[0] if images else ""))
-    wrong = truth is None or chance(seed, "wrong", *draw) < WRONG
-    conflicts = chance(seed, "conflict", *draw) < CONFLICTING
+    answer = LABELS.get(label_key(question, images))
+    if answer is None or chance(seed, "wrong", *draw) < WRONG:
+        answer = WRONG_ANSWER
     stages = {stage: correct_stage(stage, images) for stage in STAGES}
-    if conflicts:
+    if chance(seed, "conflict", *draw) < CONFLICTING:
         stages[REASONING] = CONFLICT
-    return f"{write_stages(**stages).strip()}\n[Answer] {WRONG_ANSWER if wrong else truth}"
+    return f"{write_stages(**stages).strip()}\n[Answer] {answer}"
 
 
 def _report(asked: Asked) -> str:
@@ -56,11 +63,10 @@ def _check_trace(asked: Asked) -> dict[str, Any]:
 
 
 def _check_answer(asked: Asked) -> str | dict[str, Any]:
-    data, seed = asked.data, asked.seed
-    if chance(seed, "unread", str(data["QUESTION"]), *(str(data[name]) for name in ("TRUTH", "PREDICTED"))) < UNREAD:
+    question, truth, predicted = str(asked.data["QUESTION"]), str(asked.data["TRUTH"]), str(asked.data["PREDICTED"])
+    if chance(asked.seed, "unread", question, truth, predicted) < UNREAD:
         return "I would say so, yes."
-    predicted, truth = (_LETTER.sub("", str(data[name]), count=1) for name in ("PREDICTED", "TRUTH"))
-    is_right = is_same_text(predicted, truth)
+    is_right = is_same_text(_LETTER.sub("", predicted, count=1), _LETTER.sub("", truth, count=1))
     return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
 
 

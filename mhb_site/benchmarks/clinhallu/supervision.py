@@ -27,7 +27,9 @@ TRAINING_NOTE = (
 
 def example(content: Mapping[str, Any], stages: str) -> dict[str, Any]:
     """A training example ``{messages: [{role, content}], split}``: question, stages and answer."""
-    question = "\n".join([content["question"], *(["Options:", *option_lines(content)] if content["options"] else [])])
+    question = content["question"]
+    if content["options"]:
+        question = "\n".join([question, "Options:", *option_lines(content)])
     trace = write_stages(**{stage: content["trace"][stage] for stage in STAGES[stages]})
     if trace:
         target = f"{trace}{ANSWER} {true_answer(content)}"

@@ -81,7 +81,11 @@ def read_trace(text: str) -> Trace:
 
 def write_stages(**stages: str) -> str:
     """The given stages under their headers, in order: a prefix for a model to continue."""
-    return "".join(f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n" for stage in STAGES if stage in stages)
+    text = ""
+    for stage in STAGES:
+        if stage in stages:
+            text += f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n"
+    return text
 
 
 def request_with_images(
@@ -93,8 +97,8 @@ def request_with_images(
     """
     request = prompt.request(data, texts, **more)
     [*before, last] = request.messages
-    numbers = ", ".join(f"image {number}" for number in range(1, len(images) + 1))
     note = ""
     if len(images) > 1:
+        numbers = ", ".join(f"image {number}" for number in range(1, len(images) + 1))
         note = f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers."
     return replace(request, messages=(*before, Message.with_images(last.role, last.text + note, images)))

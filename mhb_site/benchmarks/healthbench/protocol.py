@@ -44,7 +44,9 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
 
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply."""
-    return Decision("met" if judgment.criteria_met else "not_met", judgment.explanation)
+    if judgment.criteria_met:
+        return Decision("met", judgment.explanation)
+    return Decision("not_met", judgment.explanation)
 
 
 MET, DECIDED = {"met": 1}, {"met": 1, "not_met": 1}

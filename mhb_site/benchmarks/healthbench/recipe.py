@@ -30,15 +30,15 @@ def sample(draft: Draft) -> NewSample:
     points.
     """
     content = draft.record.content
+    rubrics = []
+    for number, rubric in enumerate(content["rubrics"], 1):
+        rubrics.append(NewRubric(f"R{number}", rubric["criterion"], (points_of(rubric["points"]),)))
     return NewSample(
         task="dialogue",
         title=draft.record.title,
         language=draft.record.language,
         content={"turns": content["turns"], "themes": themes_of(content.get("tags", []))},
-        rubrics=tuple(
-            NewRubric(f"R{number}", rubric["criterion"], (points_of(rubric["points"]),))
-            for number, rubric in enumerate(content["rubrics"], 1)
-        ),
+        rubrics=tuple(rubrics),
         provenance={_("origin"): _("published")},
     )
 

@@ -109,10 +109,9 @@ async def write(draft: Draft, models: Models) -> Sequence[Draft]:
         raise drop_error(draft, pair.out)
     match pair.task:
         case "qa" | "ie":
-            factual, non_factual = [
-                await _ask_generator(draft, models, WRITTEN_BY[pair.task], _values(pair, value))
-                for value in (pair.right, pair.wrong)
-            ]
+            prompt = WRITTEN_BY[pair.task]
+            factual = await _ask_generator(draft, models, prompt, _values(pair, pair.right))
+            non_factual = await _ask_generator(draft, models, prompt, _values(pair, pair.wrong))
             explanation = factual
         case "summarization":
             factual, non_factual, explanation = await _alter(draft, models, pair)
@@ -157,8 +156,10 @@ async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, st
     if not same_spacing(new, pair.right):
         raise drop_error(draft, "spacing")
     # Section 3.5: simply the original sentence. The example of Table 13 names the source before it.
-    with_source = presets.settings(draft)["summary_explanation"] == "with-source"
-    return pair.summary, altered, f"According to the source document, {pair.right}" if with_source else pair.right
+    explanation = pair.right
+    if presets.settings(draft)["summary_explanation"] == "with-source":
+        explanation = f"According to the source document, {pair.right}"
+    return pair.summary, altered, explanation
 
 
 async def _ask_generator(draft: Draft, models: Models, name: str, values: Mapping[str, str]) -> str:
@@ -198,8 +199,10 @@ async def judge(draft: Draft, models: Models) -> Sequence[Draft]:
         judged[label] = read_verdict((await models.ask("filter", request, check=_check_verdict)).text)
     draft = draft.extended(judged=judged)
     disagreements = [label for label, factual in judged.items() if factual != (label == FACTUAL)]
+    if len(disagreements) > 1:
+        raise drop_error(draft, "filter-both")
     if disagreements:
-        raise drop_error(draft, f"filter-{disagreements[0]}" if len(disagreements) == 1 else "filter-both")
+        raise drop_error(draft, f"filter-{disagreements[0]}")
     return [draft]
 
 

@@ -41,19 +41,25 @@ _RESULT = re.compile(r"\[RESULT\]\s*+\(?\s*+([0-9]++)\b(?![.,]\d)", re.I)
 MIN_FACTUAL_SCORE = 4  # of five points; from 4, everything is supported
 
 _CLAIM_MARK = re.compile(r"<\|(un)?supported\|>", re.I)
-_EXPLAIN, _EXPLAIN_END = (re.compile(re.escape(mark), re.I) for mark in ("<|explain|>", "<end||explain>"))
+_EXPLAIN, _EXPLAIN_END = re.compile(r"<\|explain\|>", re.I), re.compile(r"<end\|\|explain>", re.I)
 
 
 def read_plain(text: str) -> Reading:
     """Read a reply to the paper's prompt."""
-    decisions = {match.group(1).casefold() for match in _LABELLED.finditer(text)}
-    end = max((match.end() for match in _LABELLED.finditer(text)), default=0)
-    if not decisions and (bare := _BARE.match(text)):
-        decisions, end = {bare.group(1).casefold()}, bare.end()
+    matches = list(_LABELLED.finditer(text))
+    bare = _BARE.match(text)
+    if bare and not matches:
+        matches = [bare]
+    decisions, end = set[str](), 0
+    for match in matches:
+        decisions.add(match[1].casefold())
+        end = match.end()
     if len(decisions) != 1:
         return UNREADABLE
-    label = next(_EXPLANATION.finditer(text, end), None)
-    return Reading(decisions == {"yes"}, _clean_explanation(text[label.end() if label else end :]))
+    label = _EXPLANATION.search(text, end)
+    if label:
+        end = label.end()
+    return Reading(decisions == {"yes"}, _clean_explanation(text[end:]))
 
 
 def read_prometheus(text: str) -> Reading:
@@ -61,26 +67,31 @@ def read_prometheus(text: str) -> Reading:
 
     4 and 5 are factual.
     """
-    scores = {int(match.group(1)) for match in _RESULT.finditer(text) if len(match.group(1)) < 3}
-    if len(scores) != 1 or not 1 <= (score := scores.pop()) <= 5:
+    scores = {int(digits) for digits in _RESULT.findall(text) if len(digits) < 3}
+    if len(scores) != 1:
+        return UNREADABLE
+    [score] = scores
+    if not 1 <= score <= 5:
         return UNREADABLE
     feedback = re.split(r"\[RESULT\]", text, maxsplit=1, flags=re.I)[0]
-    return Reading(
-        score >= MIN_FACTUAL_SCORE, _clean_explanation(re.sub(r"\A\W*feedback\s*:", "", feedback, flags=re.I))
-    )
+    feedback = re.sub(r"\A\W*feedback\s*:", "", feedback, flags=re.I)
+    return Reading(score >= MIN_FACTUAL_SCORE, _clean_explanation(feedback))
 
 
 def read_halloumi(text: str) -> Reading:
     """Read a HallOumi reply: a statement with an unsupported claim is not factual."""
-    unsupported = [bool(match.group(1)) for match in _CLAIM_MARK.finditer(text)]
-    if not unsupported:
+    if not _CLAIM_MARK.search(text):
         return UNREADABLE
+    is_factual = not _has_unsupported_claim(text)
     explanations: list[str] = []
     for segment in text.split("<end||r>"):
-        segment_marks = [bool(match.group(1)) for match in _CLAIM_MARK.finditer(segment)]
-        if any(segment_marks) == any(unsupported):
+        if is_factual != _has_unsupported_claim(segment):
             explanations += _explanations(segment)
-    return Reading(not any(unsupported), _clean_explanation(" ".join(explanations)))
+    return Reading(is_factual, _clean_explanation(" ".join(explanations)))
+
+
+def _has_unsupported_claim(text: str) -> bool:
+    return any(match[1] for match in _CLAIM_MARK.finditer(text))
 
 
 def _explanations(segment: str) -> Iterator[str]:

@@ -23,7 +23,8 @@ PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 OWN = "own"  # each model in the format that it was trained on, as in Table 6
 ONE_SHOT = "one-shot"  # Section 4.4.2: without an example, models find no hallucination there
 FORMAT = "format"  # of a question in the variant OWN, in its `about`
-ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
+ASK = read_prompt(PROMPTS / "ask.md")
+ASK_PROMETHEUS, ASK_HALLOUMI = read_prompt(PROMPTS / "prometheus.md"), read_prompt(PROMPTS / "halloumi.md")
 PARSERS = {
     PLAIN: parsing.read_plain,
     ONE_SHOT: parsing.read_plain,
@@ -70,22 +71,28 @@ def ask_model(sample: Sample, asked: Ask, model: str) -> Ask:
     """In the variant OWN, the question in the format of the trained evaluator whose name the model bears."""
     if asked.variant != OWN:
         return asked
-    named = next((name for name in (PROMETHEUS, HALLOUMI) if name in model.casefold()), PLAIN)
-    (of_format,) = (each for each in ask(sample, 0) if each.variant == named)
+    named = PLAIN
+    if PROMETHEUS in model.casefold():
+        named = PROMETHEUS
+    elif HALLOUMI in model.casefold():
+        named = HALLOUMI
+    [of_format] = [each for each in ask(sample, 0) if each.variant == named]
     return replace(of_format, variant=OWN, about={FORMAT: named})
 
 
 def parser_of(variant: str, about: Mapping[str, str]) -> Callable[[str], parsing.Reading]:
     """What reads the replies to a question."""
-    return PARSERS[about.get(FORMAT, PLAIN) if variant == OWN else variant]
+    if variant == OWN:
+        variant = about.get(FORMAT, PLAIN)
+    return PARSERS[variant]
 
 
 def halloumi_blocks(context: str, statement: str) -> str:
     """HallOumi's training format: the context's sentences, a request, and the claim to verify."""
     sentences = [part for part in re.split(r"(?<=[.!?])\s+|\n+", context) if part.strip()]
-    numbered = "".join(
-        f"<|s{number}|><{_escape_marks(sentence)}><end||s>" for number, sentence in enumerate(sentences, 1)
-    )
+    numbered = ""
+    for number, sentence in enumerate(sentences, 1):
+        numbered += f"<|s{number}|><{_escape_marks(sentence)}><end||s>"
     request = "Make one or more claims about information in the documents."
     claim = f"<|response|><|r1|><{_escape_marks(statement)}><end||r><end||response>"
     return f"<|context|>{numbered}<end||context><|request|><{request}><end||request>{claim}"
@@ -144,12 +151,10 @@ def label_of(sample: Sample) -> str:
 def example(sample: Sample) -> Sequence[Message]:
     """The paper's question with the right answer, in the format of its training prompt."""
     content = sample.content
-    factual = label_of(sample) == FACTUAL
-    if factual:
-        explanation = "The statement is factual."
+    if label_of(sample) == FACTUAL:
+        answer = "Factual: YES\nExplanation: The statement is factual."
     else:
-        explanation = str(content.get("explanation") or "")
-    answer = f"Factual: {'YES' if factual else 'NO'}\nExplanation: {explanation}".rstrip()
+        answer = f"Factual: NO\nExplanation: {content.get('explanation') or ''}".rstrip()
     return (*ask(sample, 0)[0].messages, Message("assistant", answer))
 
 
@@ -158,10 +163,11 @@ def kept_together(sample: Sample) -> Sequence[str]:
     content = sample.content
     keys = []
     if content.get("inner_id"):
-        keys = [f"{content.get('source')}:{content['inner_id']}"]
-    keys += [f"pair:{content['pair']}"] if content.get("pair") else []
+        keys.append(f"{content.get('source')}:{content['inner_id']}")
+    if content.get("pair"):
+        keys.append(f"pair:{content['pair']}")
     if content.get("context"):
-        return [*keys, f"context:{content['context']}"]
+        keys.append(f"context:{content['context']}")
     return keys
 
 

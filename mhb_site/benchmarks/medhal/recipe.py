@@ -59,13 +59,18 @@ def sample(draft: Draft) -> NewSample:
     if content["kind"] == PUBLISHED:
         return _published_sample(content, draft)
     pair, label = Pair.of(draft.data), draft.data["label"]
-    statement_data = draft.data["true" if label == pair_steps.FACTUAL else "false"]
+    statement_data = draft.data["false"]
+    if label == pair_steps.FACTUAL:
+        statement_data = draft.data["true"]
+    is_judged = _("not judged")
+    if label in draft.data.get("judged", ()):
+        is_judged = _("judged")
     context, source = pair_steps.context_of(draft, pair), pair_steps.source_of(draft)
     values = presets.settings(draft)
     entries = {
         _("origin"): _("made here"),
         _("preset"): presets.name_of(draft),
-        _("filter"): _("judged") if label in draft.data.get("judged", ()) else _("not judged"),
+        _("filter"): is_judged,
         _("reviewers"): values["reviewers"],
     }
     sample_content = {
@@ -119,6 +124,10 @@ def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str
     )
 
 
+def _is_published(draft: Draft) -> bool:
+    return not pair_steps.is_generated(draft)
+
+
 RECIPE = Recipe(
     label=_("MedHal: factual and non-factual statements"),
     intended=(
@@ -148,7 +157,7 @@ RECIPE = Recipe(
         Step("judge", pair_steps.judge, pair_steps.is_filtered, pair_steps.judge_prompts),
         per_draft(pair_steps.split, applies=pair_steps.is_generated),
         per_draft(pair_steps.keep, applies=pair_steps.is_generated),
-        per_draft(use_published, applies=lambda draft: not pair_steps.is_generated(draft)),
+        per_draft(use_published, applies=_is_published),
     ),
     sample=sample,
     max_versions=1,

@@ -42,8 +42,9 @@ class MedHalDetectors:
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         first = messages[0].text.partition("\n")[0]
-        is_halloumi = first.startswith("<|context|>") and "<end||response>" in messages[0].text
-        variant = protocol.HALLOUMI if is_halloumi else _VARIANT_OF_HEADING.get(first)
+        variant = _VARIANT_OF_HEADING.get(first)
+        if first.startswith("<|context|>") and "<end||response>" in messages[0].text:
+            variant = protocol.HALLOUMI
         if variant is None or model not in DETECTORS:
             return None
         statement = _statement(messages)
@@ -74,7 +75,10 @@ def _statement(messages: Sequence[Message]) -> str:
 
 def _reply_text(variant: str, *, factual: bool, why: str) -> str:
     if variant == protocol.PROMETHEUS:
-        return f"Feedback: {why} [RESULT] {5 if factual else 2}"
+        score = 2
+        if factual:
+            score = 5
+        return f"Feedback: {why} [RESULT] {score}"
     if variant == protocol.HALLOUMI:
         mark = "<|unsupported|>"
         if factual:

@@ -31,7 +31,9 @@ def _write(name: str, asked: Asked) -> str:
         case "state_qa":
             question = data["QUESTION"].rstrip("?:. ")
             asked_for = _ASKED_FOR.match(question)
-            return f"{data['ANSWER']} is {asked_for[1] if asked_for else f'the answer to this: {question}'}."
+            if asked_for:
+                return f"{data['ANSWER']} is {asked_for[1]}."
+            return f"{data['ANSWER']} is the answer to this: {question}."
         case "state_value":
             of = ""
             if data["ELEMENT"]:

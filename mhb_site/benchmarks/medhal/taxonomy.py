@@ -39,7 +39,10 @@ FACET_FIELDS = ("source", "label", "length")
 
 def length_of(context: str) -> str:
     """The length class of a context, stored as `content["length"]` of a sample."""
-    return next((name for limit, name in _LENGTH_LIMITS if len(context) < limit), "longest")
+    for limit, name in _LENGTH_LIMITS:
+        if len(context) < limit:
+            return name
+    return "longest"
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001

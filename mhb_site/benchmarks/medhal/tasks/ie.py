@@ -27,14 +27,16 @@ async def pairs(
     result = []
     for index, extraction in selected:
         name = _value_name(extraction)
-        other = None
+        other, out = None, ""
         if others:
             other = await others.draw(name, own_values[name], f"{settings['seed']}/{index}")
+        if not other:
+            out = "no-other-value"
         result.append(
             Pair(
                 "ie",
                 place=str(index),
-                out="" if other else "no-other-value",
+                out=out,
                 field="text",
                 right=extraction["value"],
                 wrong=other or "",

@@ -20,16 +20,14 @@ def pairs(
     """
     if content["kind"] == NEUTRAL:
         return [Pair("nli", out="neutral")]
-    contradictions = sorted(
-        {
-            other["hypothesis"]
-            for other in joined
-            if other["kind"] == CONTRADICTION
-            and other["split"] == content["split"]
-            and other["dataset"] == content["dataset"]
-        }
-    )
-    if not contradictions:
+    hypotheses = set()
+    for other in joined:
+        if other["kind"] != CONTRADICTION:
+            continue
+        if other["split"] == content["split"] and other["dataset"] == content["dataset"]:
+            hypotheses.add(other["hypothesis"])
+    if not hypotheses:
         return [Pair("nli", out="no-contradiction")]
+    contradictions = sorted(hypotheses)
     wrong = contradictions[draw_index(len(contradictions), settings["seed"], "contradiction", external_id)]
     return [Pair("nli", field="premise", right=content["hypothesis"], wrong=wrong)]

@@ -4,6 +4,7 @@ The question with a wrong option makes the non-factual one.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -77,11 +78,10 @@ def pairs(content: Mapping[str, Any], external_id: str, settings: Mapping[str, A
         return [Pair("qa", out=reason)]
     context, question = _context_and_question(content["question"], settings["qa_context"])
     answer = content["answer"]
-    wrong_letters = [
-        letter
-        for letter, text in content["options"].items()
-        if not is_same_text(text, content["options"][answer]) and not _PLACEHOLDER.search(text)
-    ]
+    wrong_letters = []
+    for letter, text in content["options"].items():
+        if not is_same_text(text, content["options"][answer]) and not _PLACEHOLDER.search(text):
+            wrong_letters.append(letter)
     if not wrong_letters:
         return [Pair("qa", out="no-wrong-option")]
     if settings["wrong_option"] == "similar":
@@ -146,7 +146,9 @@ def _context_and_question(question: str, mode: str) -> tuple[str, str]:
         return "", question
     context, asked = last_sentence(_NUMBER.sub("", question))
     # A quotation mark that closes what nothing opened.
-    return context, asked if question.count('"') % 2 == 0 else asked.removesuffix('"').rstrip()
+    if question.count('"') % 2:
+        asked = asked.removesuffix('"').rstrip()
+    return context, asked
 
 
 def clean_explanation(text: str) -> str:
@@ -160,9 +162,8 @@ def clean_explanation(text: str) -> str:
 
 def _most_similar(letters: Sequence[str], options: Mapping[str, str], answer: str) -> list[str]:
     """The wrong options whose length is closest to that of the right one: its length says nothing."""
-
-    def distance(letter: str) -> int:
-        return abs(len(options[letter].strip()) - len(options[answer].strip()))
-
-    closest = min(map(distance, letters))
-    return [letter for letter in letters if distance(letter) == closest]
+    by_distance: dict[int, list[str]] = defaultdict(list)
+    for letter in letters:
+        distance = abs(len(options[letter].strip()) - len(options[answer].strip()))
+        by_distance[distance].append(letter)
+    return by_distance[min(by_distance)]

@@ -35,8 +35,10 @@ def sentences(whole: str, *, wrapped: bool = False) -> list[Sentence]:
     `wrapped`: lines may be wrapped in the middle of a sentence, as in exam questions.
     """
     result: list[Sentence] = []
-    start = 0
-    for match in (_QUESTION_END if wrapped else _END).finditer(whole):
+    start, end = 0, _END
+    if wrapped:
+        end = _QUESTION_END
+    for match in end.finditer(whole):
         is_abbreviation = match[0].startswith(".") and _ABBREVIATED.search(
             whole[max(0, match.start() - 12) : match.start() + 1]
         )

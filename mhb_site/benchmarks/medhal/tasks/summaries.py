@@ -74,6 +74,8 @@ def strip_boilerplate(abstract: str) -> str:
 
 def strip_publisher_lines(abstract: str) -> str:
     """A shorter abstract without the publisher's lines."""
-    return "\n".join(
-        line for line in abstract.strip().splitlines() if line.strip() and not _PUBLISHER_LINE.search(line)
-    )
+    lines = []
+    for line in abstract.strip().splitlines():
+        if line.strip() and not _PUBLISHER_LINE.search(line):
+            lines.append(line)
+    return "\n".join(lines)

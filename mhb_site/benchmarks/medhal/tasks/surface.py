@@ -20,8 +20,10 @@ def match_surface(altered: str, original: str) -> str:
     text = " ".join(altered.split())
     if original[:1] not in _QUOTES and text[:1] in _QUOTES:
         text = text.strip(_QUOTES)
+    text = _TAIL.sub("", text).rstrip()
     tail = _TAIL.search(original)
-    text = _TAIL.sub("", text).rstrip() + (tail[0] if tail else "")
+    if tail:
+        text += tail[0]
     if original == original.lower():
         text = text.lower()
     elif original[:1].islower() != text[:1].islower() and original[:1].isalpha():
@@ -39,24 +41,24 @@ def _unusual_spaces(text: str) -> list[str]:
 
 
 def _with_spacing(text: str, original: str) -> str:
-    old, new = _tokens(original), _tokens(text)
-    old_keys = [_key(token) for _gap, token in old]
-    new_keys = [_key(token) for _gap, token in new]
+    old_gaps, old_tokens = _tokens(original)
+    new_gaps, new_tokens = _tokens(text)
+    old_keys = [_key(token) for token in old_tokens]
+    new_keys = [_key(token) for token in new_tokens]
     matcher = SequenceMatcher(None, old_keys, new_keys, autojunk=False)
-    result: list[str] = []
+    result = ""
     pending = ""  # the original's space after a token that has no counterpart
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
-            gaps = [gap for gap, _token in old[start:end]]
+            gaps = old_gaps[start:end]
             if not new_start:
                 gaps[0] = ""
             elif pending not in ("", " ") and gaps[0] == " ":
                 gaps[0] = pending
-            result += [gap + token for gap, (_old, token) in zip(gaps, old[start:end], strict=True)]
+            result += _joined(gaps, old_tokens[start:end])
             pending = ""
             continue
-        own = [gap for gap, _token in new[new_start:new_end]]
-        theirs = [gap for gap, _token in old[start:end]]
+        own, theirs = new_gaps[new_start:new_end], old_gaps[start:end]
         if own and theirs:
             own[0] = theirs[0]
             unusual = [gap for gap in theirs[1:] if gap not in ("", " ")]
@@ -70,17 +72,22 @@ def _with_spacing(text: str, original: str) -> str:
             pending = max(theirs, key=len)
         if not new_start and own:
             own[0] = ""
-        result += [gap + token for gap, (_own, token) in zip(own, new[new_start:new_end], strict=True)]
-    return "".join(result)
-
-
-def _tokens(text: str) -> Sequence[tuple[str, str]]:
-    """The words and signs of a text, each with the space before it."""
-    result, end = [], 0
-    for match in _TOKEN.finditer(text):
-        result.append((text[end : match.start()], match[0]))
-        end = match.end()
+        result += _joined(own, new_tokens[new_start:new_end])
     return result
+
+
+def _tokens(text: str) -> tuple[list[str], list[str]]:
+    """The space before each word and sign of a text, and these words and signs."""
+    gaps, tokens, end = [], [], 0
+    for match in _TOKEN.finditer(text):
+        gaps.append(text[end : match.start()])
+        tokens.append(match[0])
+        end = match.end()
+    return gaps, tokens
+
+
+def _joined(gaps: Sequence[str], tokens: Sequence[str]) -> str:
+    return "".join(gap + token for gap, token in zip(gaps, tokens, strict=True))
 
 
 def _key(token: str) -> str:
