@@ -102,9 +102,9 @@ def _digits(reading: Reading, place: int) -> float:
 
 
 def _word_length(reading: Reading, place: int) -> float:
-    words = [word for word in reading.answers[place] if not is_unspaced(word)]
-    if words:
-        return sum(map(len, words)) / len(words)
+    lengths = [len(word) for word in reading.answers[place] if not is_unspaced(word)]
+    if lengths:
+        return sum(lengths) / len(lengths)
     return 0.0
 
 

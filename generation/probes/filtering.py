@@ -45,8 +45,8 @@ def easiest(cases: Sequence[ProbeCase], share: float, seed: int) -> Filtered:
             seeds.append(seed + part * PARTITIONS + partition)
             for record, margin in word_margins(rest, seeds[-1]):
                 margins[record].append(margin)
-        means = {record: sum(values) / len(values) for record, values in margins.items()}
-        order = sorted(means, key=lambda record: (-means[record], record))
+        means = [(-sum(values) / len(values), record) for record, values in margins.items()]
+        order = [record for _negative_mean, record in sorted(means)]
         target = round(most * (part + 1) / SLICES)
         left_out.update(order[: target - len(left_out)])
     return Filtered(frozenset(left_out), tuple(seeds))

@@ -6,6 +6,7 @@ duplicates would look like one that gives its answers away.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from generation.common.components import components
@@ -72,7 +73,7 @@ def _with_similar_texts(cases: Sequence[LabelledAnswers]) -> Iterable[tuple[int,
     for place, case in enumerate(cases):
         answers = [tokens(answer) for answer in case.answers]
         texts = [words for words in answers if len(words) >= SHORTEST_ANSWER]
-        whole = [*tokens(case.question), *(word for words in answers for word in words)]
+        whole = [*tokens(case.question), *chain.from_iterable(answers)]
         if len(texts) != 1 or len(whole) > len(texts[0]):
             texts.append(whole)
         for words in texts:
@@ -131,7 +132,9 @@ def _alike(one: "Array", other: "Array", shorter: int) -> bool:
 
     common = len(np.intersect1d(one, other, assume_unique=True))
     index = common / (len(one) + len(other) - common)
-    return index >= (LIKE_IF_LONG if shorter >= LONG else LIKE_IF_SHORT)
+    if shorter >= LONG:
+        return index >= LIKE_IF_LONG
+    return index >= LIKE_IF_SHORT
 
 
 def folds(cluster: "Array", seed: int = 0) -> "Array":

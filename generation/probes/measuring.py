@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,10 @@ class ProbeReport:
 
 
 class _Set:
-    """The answers of all cases as arrays, one entry per answer."""
+    """The answers of all cases as arrays, one entry per answer.
+
+    What is counted are answers, or questions with options: `counted` is the case of each.
+    """
 
     def __init__(self, cases: Sequence[ProbeCase], seed: int) -> None:
         import numpy as np
@@ -160,13 +164,17 @@ class _Set:
         self.answers = np.arange(len(self.owner))
         self.starts = np.cumsum([0, *sizes[:-1]])
         self.place = self.answers - self.starts[self.owner]
-        self.wrong = np.array([not right for case in cases for right in case.labelled.right])
+        rights = chain.from_iterable(case.labelled.right for case in cases)
+        self.wrong = ~np.fromiter(rights, dtype=bool)
         self.cluster = folds.clusters([case.labelled for case in cases], [case.record for case in cases])
+        self.clusters = int(self.cluster.max()) + 1
         self.fold = folds.folds(self.cluster, seed)[self.owner]
         self.pair = self._pairs()
         if self.options:
+            self.counted = np.arange(len(cases))
             self.chance = float(np.mean([1 / size for size in sizes]))
         else:
+            self.counted = self.owner
             self.chance = 0.5
 
     def _pairs(self) -> "Array":
@@ -175,7 +183,7 @@ class _Set:
 
         several = np.bincount(self.owner) > 1
         pair = np.where(several[self.owner], self.owner, len(self.cases) + self.cluster[self.owner])
-        both = np.array(_both_labels(pair, self.wrong))
+        both = _both_labels(pair, self.wrong)
         alone = ~both[np.unique(pair, return_inverse=True)[1]]
         labelled: Array = np.where(alone, -1, pair)
         return labelled
@@ -183,12 +191,12 @@ class _Set:
     @cached_property
     def ngrams(self) -> tuple[Any, "Array"]:
         """The n-grams of the answers (`_count_ngrams`)."""
-        return _count_ngrams([words for reading in self.readings for words in reading.answers])
+        return _count_ngrams(list(chain.from_iterable(reading.answers for reading in self.readings)))
 
     def of_clusters(self, values: "Array", by: "Array") -> "Array":
         import numpy as np
 
-        return np.bincount(self.cluster[by], weights=values, minlength=int(self.cluster.max()) + 1)
+        return np.bincount(self.cluster[by], weights=values, minlength=self.clusters)
 
     @property
     def is_paired(self) -> bool:
@@ -219,13 +227,14 @@ def _count_ngrams(texts: Sequence[list[str]]) -> tuple[Any, "Array"]:
     return counts, counter.get_feature_names_out()
 
 
-def _both_labels(group: "Array", wrong: "Array") -> list[bool]:
+def _both_labels(group: "Array", wrong: "Array") -> "Array":
     """Whether each group, in the order of its number, has wrong and right answers."""
     import numpy as np
 
     _values, number = np.unique(group, return_inverse=True)
     sizes, wrongs = np.bincount(number), np.bincount(number, weights=wrong)
-    return [0 < wrongs_here < size for size, wrongs_here in zip(sizes.tolist(), wrongs.tolist(), strict=True)]
+    both: Array = (wrongs > 0) & (wrongs < sizes)
+    return both
 
 
 Progress = Callable[[int, int], None]  # (probes tried, all probes)
@@ -261,27 +270,20 @@ def measure(cases: Sequence[ProbeCase], *, seed: int = 0, progress: Progress = _
 
 
 def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, progress: Progress) -> ProbeReport:
-    whole = None
-    if counted:
-        whole = _Set(counted, seed)
-    reason = _reason_against(counted, whole)
-    if whole is None or reason is not None:
-        if whole is None:
-            answers = 0
-        else:
-            answers = len(whole.owner)
-        if whole is None:
-            clusters = 0
-        else:
-            clusters = int(whole.cluster.max()) + 1
-        options = whole is not None and whole.options
-        return ProbeReport(len(counted), answers, clusters, options, None, left_out, reason=reason)
+    if not counted:
+        return ProbeReport(0, 0, 0, False, None, left_out, reason=_too_few(0))
+    whole = _Set(counted, seed)
+    reason = _reason_against(whole)
+    if reason is not None:
+        size = (len(counted), len(whole.owner), whole.clusters, whole.options)
+        return ProbeReport(*size, None, left_out, reason=reason)
     results: list[ProbeResult] = []
     groups: list[GroupResult] = []
     words: tuple[TellingWord, ...] = ()
     telling: tuple[TellingCase, ...] = ()
     tried = [(probe, _reason_not_to(probe, whole)) for probe in PROBES]
-    bound = NormalDist().inv_cdf(1 - ERROR / max(1, sum(reason is None for _probe, reason in tried)))
+    measured = sum(why_not is None for _probe, why_not in tried)
+    bound = NormalDist().inv_cdf(1 - ERROR / max(1, measured))
     for number, (probe, why_not) in enumerate(tried):
         progress(number, len(tried))
         if why_not is not None:
@@ -297,7 +299,7 @@ def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, p
     return ProbeReport(
         cases=len(counted),
         answers=len(whole.owner),
-        clusters=int(whole.cluster.max()) + 1,
+        clusters=whole.clusters,
         options=whole.options,
         chance=round(whole.chance, 4),
         left_out=left_out,
@@ -329,18 +331,26 @@ def _countable(cases: Sequence[ProbeCase]) -> tuple[list[ProbeCase], dict[str, i
     return counted, dict(sorted(left_out.items()))
 
 
-def _reason_against(cases: Sequence[ProbeCase], whole: _Set | None) -> NoNumber | None:
-    if whole is None or len(cases) < MIN_CASES:
-        return NoNumber("too-few", {"n": len(cases), "least": MIN_CASES})
-    if whole.wrong.all() or not whole.wrong.any():
+def _too_few(n: int) -> NoNumber:
+    return NoNumber("too-few", {"n": n, "least": MIN_CASES})
+
+
+def _reason_against(whole: _Set) -> NoNumber | None:
+    if len(whole.cases) < MIN_CASES:
+        return _too_few(len(whole.cases))
+    if _is_one_class(whole.wrong):
         return NoNumber("one-class")
-    clusters = int(whole.cluster.max()) + 1
-    if clusters < MIN_CLUSTERS:
-        return NoNumber("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
+    few_clusters = NoNumber("few-clusters", {"n": whole.clusters, "least": MIN_CLUSTERS})
+    if whole.clusters < MIN_CLUSTERS:
+        return few_clusters
     for fold in range(folds.FOLDS):
-        if len(set(whole.wrong[whole.fold != fold].tolist())) < 2:
-            return NoNumber("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
+        if _is_one_class(whole.wrong[whole.fold != fold]):
+            return few_clusters
     return None
+
+
+def _is_one_class(wrong: "Array") -> bool:
+    return bool(wrong.all() or not wrong.any())
 
 
 def _reason_not_to(probe: Probe, whole: _Set) -> NoNumber | None:
@@ -352,9 +362,9 @@ def _reason_not_to(probe: Probe, whole: _Set) -> NoNumber | None:
     }
     for name in catalogue.CONTEXTS:
         has[name] = any(reading.contexts.get(name) for reading in whole.readings)
-    missing = next((need for need in probe.needs if not has[need]), None)
-    if missing:
-        return NoNumber(f"needs-{missing}")
+    for need in probe.needs:
+        if not has[need]:
+            return NoNumber(f"needs-{need}")
     return None
 
 
@@ -476,8 +486,9 @@ class _Features:
         for column in dict.fromkeys(columns):
             rows = np.sort(by_column.indices[by_column.indptr[column] : by_column.indptr[column + 1]])
             wrong = int(whole.wrong[rows].sum())
-            found = [whole.cases[owner] for owner in dict.fromkeys(whole.owner[rows].tolist())]
-            public = sum(not whole.cases[owner].held_out for owner in whole.owner[rows].tolist())
+            owners = whole.owner[rows].tolist()
+            public = sum(not whole.cases[owner].held_out for owner in owners)
+            found = [whole.cases[owner] for owner in dict.fromkeys(owners)]
             examples = tuple((case.key, case.held_out) for case in found[:EXAMPLES])
             weight = round(float(self._weights[column]), 3)
             text = shown(names[column])
@@ -485,19 +496,21 @@ class _Features:
         return tuple(sorted(words, key=lambda word: -abs(word.weight)))
 
 
-def _hits(whole: _Set, scores: "Array", wrong: "Array") -> tuple["Array", "Array"]:
-    """(owners, hits): whether each answer is labelled correctly, or each question answered so.
+def _hits(whole: _Set, scores: "Array", wrong: "Array") -> "Array":
+    """Whether each answer is labelled correctly, or each question answered so.
 
     Where options have the same score, the question counts as the share of a guess among them.
     """
     import numpy as np
 
     if not whole.options:
-        return whole.owner, ((scores > 0) == wrong).astype(float)
+        labelled: Array = ((scores > 0) == wrong).astype(float)
+        return labelled
     best = np.minimum.reduceat(scores, whole.starts)[whole.owner]
     chosen = scores <= best
     shares = np.add.reduceat((chosen & ~wrong).astype(float), whole.starts)
-    return np.arange(len(whole.cases)), shares / np.add.reduceat(chosen.astype(float), whole.starts)
+    answered: Array = shares / np.add.reduceat(chosen.astype(float), whole.starts)
+    return answered
 
 
 def _weights(whole: _Set, wrong: "Array", counted: "Array") -> "Array":
@@ -515,7 +528,7 @@ def _weights(whole: _Set, wrong: "Array", counted: "Array") -> "Array":
 def _accuracy(whole: _Set, scores: "Array", wrong: "Array") -> float:
     import numpy as np
 
-    _owners, hits = _hits(whole, scores, wrong)
+    hits = _hits(whole, scores, wrong)
     return float(np.average(hits, weights=_weights(whole, wrong, np.ones(len(hits), dtype=bool))))
 
 
@@ -533,8 +546,7 @@ def _estimate(probe: Probe, whole: _Set, scores: "Array", counted: "Array") -> t
     """(accuracy, effective n) of the `counted` answers or questions (a mask)."""
     import numpy as np
 
-    owners, hits = _hits(whole, scores, whole.wrong)
-    owners, hits = owners[counted], hits[counted]
+    owners, hits = whole.counted[counted], _hits(whole, scores, whole.wrong)[counted]
     weights = _weights(whole, whole.wrong, counted)
     accuracy = float(np.average(hits, weights=weights))
     totals = whole.of_clusters(weights * (hits - accuracy), owners)
@@ -558,7 +570,7 @@ def _interval(accuracy: float, effective: float, z: float) -> tuple[float, float
 def _result(probe: Probe, whole: _Set, scores: "Array", features: _Features, bound: float, seed: int) -> ProbeResult:
     import numpy as np
 
-    everything = np.ones(len(whole.cases) if whole.options else len(whole.owner), dtype=bool)
+    everything = np.ones(len(whole.counted), dtype=bool)
     accuracy, effective = _estimate(probe, whole, scores, everything)
     low, high = _interval(accuracy, effective, Z95)
     low_of_all, _high = _interval(accuracy, effective, bound)
@@ -603,29 +615,21 @@ def _groups(probe: Probe, whole: _Set, scores: "Array") -> list[GroupResult]:
     """The probe's figures by the facets of the cases; a facet with one value has none."""
     import numpy as np
 
-    names = sorted({name for case in whole.cases for name in case.labelled.facets})
-    if whole.options:
-        owners = np.arange(len(whole.cases))
-    else:
-        owners = whole.owner
+    names = set[str]().union(*(case.labelled.facets for case in whole.cases))
     results = []
-    for name in names:
+    for name in sorted(names):
         values = np.array([case.labelled.facets.get(name, "") for case in whole.cases])
         known = sorted(set(values.tolist()))
         if len(known) < 2:
-            results.append(GroupResult(probe.name, name, known[0], len(owners), reason=NoNumber("one-value")))
+            results.append(GroupResult(probe.name, name, known[0], len(whole.counted), reason=NoNumber("one-value")))
             continue
         for value in known:
-            counted = (values == value)[owners]
+            counted = (values == value)[whole.counted]
             n = int(counted.sum())
-            if not whole.options:
-                labels = whole.wrong[counted]
-            else:
-                labels = np.array([True, False])
             if n < MIN_IN_GROUP:
                 reason = NoNumber("small-group", {"n": n, "least": MIN_IN_GROUP})
                 results.append(GroupResult(probe.name, name, value, n, reason=reason))
-            elif labels.all() or not labels.any():
+            elif not whole.options and _is_one_class(whole.wrong[counted]):
                 results.append(GroupResult(probe.name, name, value, n, reason=NoNumber("one-class")))
             else:
                 accuracy, effective = _estimate(probe, whole, scores, counted)
@@ -654,7 +658,7 @@ def word_margins(cases: Sequence[ProbeCase], seed: int) -> list[tuple[str, float
     from threadpoolctl import threadpool_limits
 
     counted, _left_out = _countable(cases)
-    words = next(probe for probe in PROBES if probe.features == (catalogue.WORDS,))
+    [words] = [probe for probe in PROBES if probe.features == (catalogue.WORDS,)]
     with threadpool_limits(1):
         whole = _Set(counted, seed)
         found = margins(whole, _Features(words, whole).scores(whole.wrong)).tolist()
@@ -664,20 +668,21 @@ def word_margins(cases: Sequence[ProbeCase], seed: int) -> list[tuple[str, float
 def why_not(cases: Sequence[ProbeCase]) -> NoNumber | None:
     """Why nothing can be told of these cases; None if something can."""
     counted, _left_out = _countable(cases)
-    return _reason_against(counted, _Set(counted, 0) if counted else None)
+    if not counted:
+        return _too_few(0)
+    return _reason_against(_Set(counted, 0))
 
 
 def _telling_cases(whole: _Set, scores: "Array") -> tuple[TellingCase, ...]:
     import numpy as np
 
     found = margins(whole, scores)
-    order = np.argsort(-found, kind="stable").tolist()
-    told = [place for place in order if found[place] > 0]
+    telling = []
     # So many of each split: held-out cases must not crowd out those that all may see.
-    public = [place for place in told if not whole.cases[place].held_out][:TELLING_CASES]
-    hidden = [place for place in told if whole.cases[place].held_out][:TELLING_CASES]
-    chosen = sorted({*public, *hidden}, key=order.index)
-    return tuple(
-        TellingCase(whole.cases[place].key, whole.cases[place].held_out, round(float(found[place]), 3))
-        for place in chosen
-    )
+    of_split: Counter[bool] = Counter()
+    for place in np.argsort(-found, kind="stable").tolist():
+        case = whole.cases[place]
+        if found[place] > 0 and of_split[case.held_out] < TELLING_CASES:
+            of_split[case.held_out] += 1
+            telling.append(TellingCase(case.key, case.held_out, round(float(found[place]), 3)))
+    return tuple(telling)

@@ -53,8 +53,10 @@ def case_of_sample(
         answers = labelled(content)
     if answers is None:
         return None
-    facets = {"source": source, **({"generator": generator} if generator else {})}
-    labelled_here = replace(_with_origins(answers, shares), facets={**answers.facets, **facets})
+    facets = {**answers.facets, "source": source}
+    if generator:
+        facets["generator"] = generator
+    labelled_here = replace(_with_origins(answers, shares), facets=facets)
     return ProbeCase(key, f"{source}\n{external_id}", labelled_here, **more)
 
 

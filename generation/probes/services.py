@@ -96,7 +96,10 @@ def renewing(row: Work, column: str = "") -> Callable[[int, int], None]:
     """
 
     def progress(tried: int, _total: int) -> None:
-        if not keep(row, **({column: tried} if column else {})):
+        stored = {}
+        if column:
+            stored[column] = tried
+        if not keep(row, **stored):
             raise ProbingLost
 
     return progress

@@ -38,8 +38,13 @@ def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
     accuracy, f1, low, high, why}], words: [{word, weight, wrong, right, cases: [key]}], samples:
     [{key, margin}]}. Without held-out samples, words are shown that occur in `MIN_PUBLIC` others.
     """
-    words = [word for word in report.words if with_held_out or word.public >= MIN_PUBLIC]
-    telling = [case for case in report.telling if with_held_out or not case.held_out]
+    words, samples = [], []
+    for word in report.words:
+        if with_held_out or word.public >= MIN_PUBLIC:
+            words.append(_word(word, with_held_out=with_held_out))
+    for case in report.telling:
+        if with_held_out or not case.held_out:
+            samples.append({"key": case.key, "margin": case.margin})
     return {
         "cases": report.cases,
         "answers": report.answers,
@@ -50,10 +55,10 @@ def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
         "why": _why(report.reason),
         "tells": report.tells,
         "strongest": report.strongest,
-        "probes": list(map(_result, report.probes)),
-        "groups": list(map(_result, report.groups)),
-        "words": [_word(word, with_held_out=with_held_out) for word in words],
-        "samples": [{"key": case.key, "margin": case.margin} for case in telling],
+        "probes": [_result(result) for result in report.probes],
+        "groups": [_result(result) for result in report.groups],
+        "words": words,
+        "samples": samples,
     }
 
 
@@ -78,7 +83,7 @@ def in_sentences(report: ProbeReport) -> list[str]:
     """What a data card says of the report."""
     if report.reason is not None:
         return [f"Whether its answers can be told apart without being read is not known. {sentence(report.reason)}"]
-    best = next(result for result in report.probes if result.name == report.strongest)
+    [best] = [result for result in report.probes if result.name == report.strongest]
     if report.options:
         counted = f"{report.cases} questions with options"
     else:

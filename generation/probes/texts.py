@@ -36,4 +36,6 @@ def ngrams(words: list[str]) -> list[str]:
 def shown(gram: str) -> str:
     """An n-gram as people read it: characters of a script without spaces are joined."""
     parts = gram.split(" ")
-    return ("" if is_unspaced(parts[0]) else " ").join(parts)
+    if is_unspaced(parts[0]):
+        return "".join(parts)
+    return " ".join(parts)

@@ -57,10 +57,10 @@ def _respond(request: HttpRequest, target: queries.Target, trail: list[tuple[str
         found = as_shown(report, with_held_out=may_read(request.user, Can.PRODUCE))
         left_out = [(_(LEFT_OUT.get(name, name)), n) for name, n in report.left_out.items()]
         samples = _linked(target, [sample["key"] for sample in found["samples"]])
-        chosen = request.GET.get("word", "")
-        word = next((word for word in found["words"] if word["word"] == chosen), None)
-    if word:
-        word_cases = _linked(target, word["cases"])
+        for each in found["words"]:
+            if each["word"] == request.GET.get("word", ""):
+                word, word_cases = each, _linked(target, each["cases"])
+                break
     failed = None
     if work is None:
         failed = queries.failed(target)
