@@ -7,8 +7,9 @@ sample.
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 from django.conf import settings
@@ -78,8 +79,7 @@ def make_finished_samples(batch: Batch) -> int:
 @recording_events()  # opening a case is an event
 def _make_published(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
     owned = finish_all([(row, Status.DONE, {}) for row, _sample in made])
-    still_ours = [item for item, is_owned in zip(made, owned, strict=True) if is_owned]
-    _make_samples(batch, still_ours, drawn)
+    _make_samples(batch, list(compress(made, owned)), drawn)
 
 
 def make_waiting_samples(batch: Batch) -> int:
@@ -164,11 +164,14 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
 
     transforms = [KeyTransform(key, json_field) for key in (*draw.strata, draw.place)]
     rows = drafts.values_list("pk", "record__external_id", *transforms).iterator(chunk_size=STREAMED)
-    entries = (  # of equal ranks, the earlier draft goes in
-        (tuple(stratum), rank(seed, f"{external_id}\x1f{place}"), -pk) for pk, external_id, *stratum, place in rows
-    )
-    drawn = first_by_rank(entries, room_of)
+    drawn = first_by_rank(_ranked(rows, seed), room_of)
     return frozenset(-negated for negated in drawn)
+
+
+def _ranked(rows: Iterable[Sequence[Any]], seed: str) -> Iterator[tuple[tuple[Any, ...], int, int]]:
+    """Each draft as `first_by_rank` takes it; of equal ranks, the earlier draft goes in."""
+    for pk, external_id, *stratum, place in rows:
+        yield tuple(stratum), rank(seed, f"{external_id}\x1f{place}"), -pk
 
 
 def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:

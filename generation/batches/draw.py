@@ -114,7 +114,8 @@ def draw_values(source: Source, fields: Sequence[str]) -> list[tuple[str, str]]:
         for value in values:
             offered[value, field] = None
 
-    offer("length", [*(label for _bound, label in LENGTHS), LONG])
+    offer("length", [label for _bound, label in LENGTHS])
+    offer("length", [LONG])
     for facets in Import.objects.filter(source=source).order_by("pk").values_list("facets", flat=True):
         for field, values in facets.items():
             offer(field, values)
@@ -142,7 +143,9 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
         else:
             available_count = len(records_drawn)
     else:
-        available = Counter(_stratum(values, draw.by) for *_row, values in _matching(records, draw))
+        available: Counter[str] = Counter()
+        for *_row, values in _matching(records, draw):
+            available[_stratum(values, draw.by)] += 1
         if len(available) > MAX_STRATA:
             raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
         quotas = _allocate(available, limit)
@@ -227,7 +230,7 @@ def _rows(records: QuerySet[SourceRecord], names: Sequence[str]) -> Iterator[_Ro
     for name in names:
         needed.update(_content_keys(name))
     keys = sorted(needed)
-    transforms = (KeyTransform(key, "content") for key in keys)
+    transforms = [KeyTransform(key, "content") for key in keys]
     rows = records.values_list("pk", "external_id", "content__kind", "language", *transforms)
     for pk, external_id, kind, language, *raw_values in rows.iterator(chunk_size=STREAMED):
         content = {**dict(zip(keys, raw_values, strict=True)), "kind": kind}

@@ -48,6 +48,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             raise errors.WrongPlan(", ".join(plan.targets))
     first_record = {kind: pk for pk, kind in reversed(records)}
     question_counts: Counter[tuple[str, str]] = Counter()
+    prompt_counts: Counter[str] = Counter()
     places: dict[str, set[PromptsAndKind]] = {}  # by prompt
     rows = SourceRecord.objects.defer("private").in_bulk(list(first_record.values()))
     joined = sources_queries.partner_contents(list(rows.values()))
@@ -70,13 +71,16 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             for role, prompt in asked:  # the same question may occur several times
                 if role in bound:
                     question_counts[role, prompt] += count
+                    prompt_counts[prompt] += count
                     places.setdefault(prompt, set()).add((name, kind))
     drafts_before, calls_before = _read_history(settings, values, bound, checks_run)
     players, lines = settings.players_in(bound), []
     for (role, prompt), n in question_counts.items():
-        repeats = sum(m for (_role, name), m in question_counts.items() if name == prompt)
-        records_asked = sum(counts[kind] for _name, kind in places[prompt])
-        before = sum(drafts_before[place] for place in places[prompt])
+        records_asked = before = 0
+        for name, kind in places[prompt]:
+            records_asked += counts[kind]
+            before += drafts_before[name, kind]
+        repeats = prompt_counts[prompt] / records_asked
         usual = None
         if before:
             usual = UsualCalls(calls_before[prompt] / before, before)
@@ -85,8 +89,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         else:
             playing, questions = (bound[role],), n * max(1, len(players))
         for endpoint in playing:
-            line = estimate_line(role, endpoint, prompt, questions, repeats=repeats / records_asked, usual=usual)
-            lines.append(line)
+            lines.append(estimate_line(role, endpoint, prompt, questions, repeats=repeats, usual=usual))
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
     working = paces([*bound.values(), *players])

@@ -58,18 +58,14 @@ def bind_roles(
     ignored, but may serve as another role's default. Raises RolesUnbound, UnknownRole.
     """
     defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
-
-    def endpoint_of(role: str) -> Endpoint | None:
-        default = defaults.get(role)
-        if role in roles or not default:
-            return roles.get(role)
-        return endpoint_of(default)
-
     bound: dict[str, Endpoint] = {}
     missing = []
     for role in registry.roles_for(benchmark, kinds, checks):
-        if (endpoint := endpoint_of(role.name)) is not None:
-            bound[role.name] = endpoint
+        name = role.name
+        while name not in roles and defaults.get(name):
+            name = defaults[name]
+        if name in roles:
+            bound[role.name] = roles[name]
         elif not role.optional:
             missing.append(role.name)
     if missing:
@@ -384,7 +380,8 @@ def presets(benchmark: str) -> Presets:
         names |= dict.fromkeys(preset.values)
     rows = []
     for name in names:
-        rows.append((name, tuple(_as_text(preset.values.get(name, "")) for preset in recipe_presets)))
+        texts = [_as_text(preset.values.get(name, "")) for preset in recipe_presets]
+        rows.append((name, tuple(texts)))
     return Presets(recipe_presets, tuple(rows))
 
 

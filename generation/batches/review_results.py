@@ -27,10 +27,10 @@ def judgments(batch: Batch) -> tuple[Block, ...]:
     lines = validity(batch.benchmark, SampleVersion.objects.filter(sample__batch=batch))
     if not lines:
         return ()
-    rows = tuple(
-        (gettext(line.judgment), line.in_words, str(line.valid), str(line.decided), gettext(line.counted))
-        for line in lines
-    )
+    rows = []
+    for line in lines:
+        judgment, counted = gettext(line.judgment), gettext(line.counted)
+        rows.append((judgment, line.in_words, str(line.valid), str(line.decided), counted))
     columns = (
         gettext("Judgment"),
         gettext("Share valid (95% CI)"),
@@ -38,7 +38,7 @@ def judgments(batch: Batch) -> tuple[Block, ...]:
         gettext("Decided"),
         gettext("Counted"),
     )
-    return (Table(gettext("Found valid by physicians"), columns, rows),)
+    return (Table(gettext("Found valid by physicians"), columns, tuple(rows)),)
 
 
 def batches_of_draw(batch: Batch) -> int:
@@ -93,8 +93,7 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
     for key, cell in counts.items():
         all_of_first = (key[0], *[""] * len(key[1:]))
         totals.setdefault(all_of_first, Counter()).update(cell)
-    cells = sorted({**counts, **totals}.items())
-    rows = tuple(_row(draw.strata, key, cell, questions) for key, cell in cells)
+    rows = [_row(draw.strata, key, cell, questions) for key, cell in sorted({**counts, **totals}.items())]
     columns = []
     for field in draw.strata:
         if field == "task":
@@ -107,7 +106,7 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
     title = gettext("Sampled for review")
     if len(batches) > 1:
         title = gettext("Sampled for review from batches %(batches)s") % {"batches": ", ".join(map(str, batches))}
-    return (Table(title, tuple(columns), rows),)
+    return (Table(title, tuple(columns), tuple(rows)),)
 
 
 def _stratum_label(field: str, value: str) -> str:
