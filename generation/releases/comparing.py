@@ -1,7 +1,6 @@
 """Compares two releases of a benchmark, sample by sample."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,8 +123,10 @@ def compare(before: Release, after: Release, reader: object) -> ReleaseDifferenc
         else:
             changed.append((key, Change.RERELEASED))
     changed += [(key, Change.REMOVED) for key in earlier]
-    counts = Counter(change.value for _key, change in changed)
-    totals = {**{change.value: counts[change.value] for change in Change}, "unchanged": unchanged}
+    totals: dict[str, int] = dict.fromkeys(Change.values, 0)
+    for _key, change in changed:
+        totals[change.value] += 1
+    totals["unchanged"] = unchanged
     return ReleaseDifference(before, after, totals, changed)
 
 
@@ -173,11 +174,14 @@ def _text(value: object) -> str:
 
 def _facts(sample: Mapping[str, Any]) -> dict[str, str]:
     """What is said about a sample: version, split, review, and each rubric's traps and severity."""
-    about = {name: value for name, value in sample.items() if name not in NOT_COMPARED}
+    facts = {}
+    for name, value in sample.items():
+        if name not in NOT_COMPARED:
+            facts[name] = _text(value)
     for rubric in sample["rubrics"]:
         for name in ("traps", "severity", "polarity"):
-            about[f"{rubric['key']}.{name}"] = rubric[name]
-    return {name: _text(value) for name, value in about.items()}
+            facts[f"{rubric['key']}.{name}"] = _text(rubric[name])
+    return facts
 
 
 def _digests(sample: Mapping[str, Any]) -> tuple[bytes, bytes]:

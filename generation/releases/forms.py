@@ -49,6 +49,11 @@ def _configurations() -> list[tuple[str, Any]]:
 _LINES = forms.Textarea(attrs={"rows": 2})
 
 
+def _card_field(name: str) -> forms.CharField:
+    label, help_text = CARD_FIELDS[name]
+    return forms.CharField(label=label, help_text=help_text, max_length=MOST, required=False, widget=_LINES)
+
+
 class ReleaseFilters(Filters):
     """Which releases to list."""
 
@@ -124,10 +129,13 @@ class FreezeForm(SettingsForm):
         help_text=_("Samples written by a simulated model or reviewed by a simulated physician."),
     )
     configuration = forms.ChoiceField(choices=_configurations, required=False)
-    card_motivation, card_funding, card_ethics, card_pay, card_maintenance, card_citation, card_biases = (
-        forms.CharField(label=label, help_text=help_text, max_length=MOST, required=False, widget=_LINES)
-        for label, help_text in CARD_FIELDS.values()
-    )
+    card_motivation = _card_field("motivation")
+    card_funding = _card_field("funding")
+    card_ethics = _card_field("ethics")
+    card_pay = _card_field("pay")
+    card_maintenance = _card_field("maintenance")
+    card_citation = _card_field("citation")
+    card_biases = _card_field("biases")
     # The counts that the preview showed; empty before the first preview.
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 

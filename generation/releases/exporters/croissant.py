@@ -14,7 +14,8 @@ _NAMES = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key"
     " md5 parentField path recordSet references regex repeated replace samplingRate separator source subField transform"
 )
-_CONTEXT: dict[str, Any] = {name: f"cr:{name}" for name in _NAMES.split()} | {
+_CONTEXT: dict[str, Any] = {
+    **{name: f"cr:{name}" for name in _NAMES.split()},
     "data": {"@id": "cr:data", "@type": "@json"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "@language": "en",

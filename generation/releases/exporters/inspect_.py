@@ -20,7 +20,9 @@ class InspectExporter(JudgingExporter):
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as one of Inspect."""
         metadata = {column: sample.get(column, "") for column in _ABOUT}
-        metadata |= {column: sample[column] for column in ("judging", "rubrics", "points") if column in sample}
+        for column in ("judging", "rubrics", "points"):
+            if column in sample:
+                metadata[column] = sample[column]
         row = {
             "id": sample["sample_id"],
             "input": sample["messages"],

@@ -15,5 +15,8 @@ class JsonLinesExporter(LinesExporter):
 
     def line(self, sample: Mapping[str, Any]) -> str:
         """The columns in a fixed order, each as canonical JSON; the rubrics come last."""
-        names = [column for column in (*PLAIN, *NESTED, "rubrics") if column in sample]
-        return "{" + ",".join(f'"{column}":{canonical(sample[column])}' for column in names) + "}"
+        columns = []
+        for name in (*PLAIN, *NESTED, "rubrics"):
+            if name in sample:
+                columns.append(f'"{name}":{canonical(sample[name])}')
+        return "{" + ",".join(columns) + "}"

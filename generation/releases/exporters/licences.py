@@ -5,11 +5,8 @@ from collections.abc import Iterable
 
 _IDENTIFIERS = (
     *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ODC-By-1.0", "ODbL-1.0"),
-    *(
-        f"CC-{terms}-{version}"
-        for terms in ("BY", "BY-SA", "BY-NC", "BY-ND", "BY-NC-SA", "BY-NC-ND")
-        for version in ("3.0", "4.0")
-    ),
+    *("CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0", "CC-BY-NC-3.0", "CC-BY-NC-4.0"),
+    *("CC-BY-ND-3.0", "CC-BY-ND-4.0", "CC-BY-NC-SA-3.0", "CC-BY-NC-SA-4.0", "CC-BY-NC-ND-3.0", "CC-BY-NC-ND-4.0"),
 )
 _KNOWN = {identifier.casefold(): identifier for identifier in _IDENTIFIERS}
 

@@ -39,6 +39,9 @@ def merge_card(previous: Mapping[str, str], given: Mapping[str, str]) -> dict[st
             raise errors.WrongCard(f"{name}: it must be a text")
         if len(text) > MOST:
             raise errors.WrongCard(f"{name}: {len(text)} characters, at most {MOST}")
-    new = {name: text.replace("\0", "").strip() for name, text in given.items()}
-    merged = {name: new.get(name) or previous.get(name, "") for name in CARD_FIELDS}
-    return {name: text for name, text in merged.items() if text and text != REMOVED}
+    merged = {}
+    for name in CARD_FIELDS:
+        text = given.get(name, "").replace("\0", "").strip() or previous.get(name, "")
+        if text and text != REMOVED:
+            merged[name] = text
+    return merged

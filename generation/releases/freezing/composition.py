@@ -245,12 +245,12 @@ def tally(benchmark: str, composition: Composition) -> Tally:
         for name, value in zip(columns, values, strict=True):
             counts[name][value or ""] += n
     if not samples:
-        left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
-        if left:
-            raise errors.NothingApproved(f"{benchmark} ({left})")
+        excluded.pop("in-review", None)
+        if excluded:
+            raise errors.NothingApproved(f"{benchmark} ({_listed(excluded)})")
         raise errors.NothingApproved(benchmark)
     if len(counts["simulated"]) > 1 and not composition.simulated:
-        raise errors.MixedSimulated(", ".join(f"{name} {n}" for name, n in sorted(counts["simulated"].items())))
+        raise errors.MixedSimulated(_listed(counts["simulated"]))
     grounds = counts.pop("ground")
     return Tally(
         samples=samples,
@@ -258,6 +258,10 @@ def tally(benchmark: str, composition: Composition) -> Tally:
         grounds=dict(sorted(grounds.items())),
         counts={name: dict(sorted(values.items())) for name, values in counts.items()},
     )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
 
 
 def _drawn_rows(

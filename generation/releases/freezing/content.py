@@ -100,7 +100,9 @@ class FacetCounts:
 
     def counts(self) -> dict[str, dict[str, dict[str, int]]]:
         """Facet -> value -> {"samples", "rubrics"}."""
-        rubrics = Counter({("task", task): n for task, n in self._tasks.items()})
+        rubrics: Counter[tuple[str, str]] = Counter()
+        for task, n in self._tasks.items():
+            rubrics["task", task] = n
         for facets, n in self._rubrics.items():
             for pair in facets:
                 rubrics[pair] += n
@@ -282,7 +284,7 @@ def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, 
     `sample_counts`: source -> its number of samples. Joined sources have the number of samples they
     took part in.
     """
-    joined: dict[int, int] = defaultdict(int)
+    joined: Counter[int] = Counter()
     for chunk in chunks(chosen):
         versions = SampleVersion.objects.filter(pk__in=[pk for pk, _held_out in chunk]).order_by()
         records = SourceRecord.objects.only("pk").filter(samples__versions__in=versions, refers__isnull=False)
@@ -290,8 +292,7 @@ def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, 
         versions_made = versions.filter(sample__record__in=partners).values_list("sample__record", "created_at")
         for record_id, made_at in versions_made:
             existed = [partner for partner in partners[record_id] if partner.source.created_at <= made_at]
-            for source_id in {partner.source_id for partner in existed}:
-                joined[source_id] += 1
+            joined.update({partner.source_id for partner in existed})
     direct = _released_sources(sample_counts, joined=False)
     names = {source["name"] for source in direct}
     others = [source for source in _released_sources(joined, joined=True) if source["name"] not in names]

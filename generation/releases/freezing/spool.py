@@ -31,8 +31,9 @@ class Spool:
 
     def add(self, entry: FrozenSample) -> None:
         self._digests[entry.split].update(f"{LINES.line(entry.sample)}\n".encode())
-        sample = {name: value for name, value in entry.sample.items() if name not in ("rubrics", "split")}
-        rubrics = list(zip(entry.sample["rubrics"], entry.facets, strict=True))
+        sample = dict(entry.sample)
+        del sample["split"]
+        rubrics = list(zip(sample.pop("rubrics"), entry.facets, strict=True))
         row = (entry.row["pk"], entry.split, entry.sample["sample_id"], entry.sample["task"])
         self._file.write(json.dumps((*row, sample, rubrics)).encode() + b"\n")
 

@@ -117,22 +117,35 @@ def count(
     """What a sample adds to the numerator and the denominator of a rate."""
     if (arm or "trap") != rate["arm"]:
         return 0, 0
-    met = {key: verdict["met"] for key, verdict in verdicts.items()}
     if rate["points"]:
-        weights = dict(zip([rubric["key"] for rubric in rubrics], points or [], strict=True))
-        possible = sum(max(weight, 0) for weight in weights.values())
-        if not possible or any(weight and met[key] is None for key, weight in weights.items()):
-            return 0, 0
-        return sum(weight for key, weight in weights.items() if met[key] is rate["hit"]) / possible, 1
+        return _share_of_points(rate, rubrics, points or [], verdicts)
     counted = []
     for rubric in rubrics:
+        met = verdicts[rubric["key"]]["met"]
         is_of_rate = not rate["only"] or rubric.get(rate["only"][0]) == rate["only"][1]
-        if met[rubric["key"]] is not None and is_of_rate:
-            counted.append(met[rubric["key"]])
+        if met is not None and is_of_rate:
+            counted.append(met)
     hits = counted.count(rate["hit"])
     if rate["unit"] == "sample":
         return (min(hits, 1), min(len(counted), 1))
     return (hits, len(counted))
+
+
+def _share_of_points(
+    rate: Json, rubrics: list[Json], points: list[float], verdicts: dict[str, Json]
+) -> tuple[float, int]:
+    """The points that a sample gets, of those possible; nothing if a criterion is unjudged."""
+    reached = possible = 0.0
+    for rubric, weight in zip(rubrics, points, strict=True):
+        met = verdicts[rubric["key"]]["met"]
+        if weight and met is None:
+            return 0, 0
+        possible += max(weight, 0)
+        if met is rate["hit"]:
+            reached += weight
+    if possible:
+        return reached / possible, 1
+    return 0, 0
 
 
 def of_answers(rate: Json, counts: list[tuple[float, int]]) -> tuple[float, int]:
