@@ -103,7 +103,9 @@ class SourceValues:
         records = SourceRecord.objects.filter(latest=True).exclude(external_id=self._record.external_id)
         while chunk := list(islice(pairs, CANDIDATES)):
             current = set(records.filter(pk__in={pk for pk, _text in chunk}).values_list("pk", flat=True))
-            yield from (text for pk, text in chunk if pk in current)
+            for pk, text in chunk:
+                if pk in current:
+                    yield text
 
 
 def _values_from(rows: QuerySet[NamedValues], start: int) -> Iterator[tuple[int, str]]:

@@ -50,8 +50,12 @@ class OwnTable:
 
     @property
     def terms(self) -> dict[str, str]:
-        terms = {"licence": self.licence, "citation": self.citation, "restrictions": self.restrictions}
-        return {name: text.strip() for name, text in terms.items() if text.strip()}
+        terms = {}
+        for name in ("licence", "citation", "restrictions"):
+            text = getattr(self, name).strip()
+            if text:
+                terms[name] = text
+        return terms
 
 
 def read_mapping(value: Any) -> TableMapping:

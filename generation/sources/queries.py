@@ -72,7 +72,8 @@ def partners(records: Sequence[SourceRecord]) -> dict[int, list[SourceRecord]]:
         chain = list(referred)
         for partner in referred:
             chain += indirect.get(partner.pk, [])
-        distinct = {partner.pk: partner for partner in chain if partner.pk != record.pk}
+        distinct = {partner.pk: partner for partner in chain}
+        distinct.pop(record.pk, None)
         result[record.pk] = list(distinct.values())
     return result
 

@@ -105,10 +105,11 @@ class _Mistake(FoldedRecord):
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         """The required columns that are not there, and those that are; '' if none is missing."""
-        lacking = list(filter(None, [super().missing(present)]))
+        missing = super().missing(present)
         if not cls.has("scenario", present) and not cls.has("tested", present):
-            lacking.append("a scenario or 'all_tested_scenarios'")
-        missing = " and ".join(lacking)
+            if missing:
+                missing += " and "
+            missing += "a scenario or 'all_tested_scenarios'"
         if missing:
             return f"{missing}; found: {', '.join(sorted(present))[:300]}"
         return ""
@@ -140,7 +141,10 @@ def _row(record: _Mistake, file: File) -> Row:
     tested scenarios, each with its results.
     """
     attempts = _attempts(record)
-    chosen = next((attempt for attempt in attempts if attempt["replicated"]), attempts[-1])
+    chosen = attempts[-1]
+    replicated = [attempt for attempt in attempts if attempt["replicated"]]
+    if replicated:
+        chosen = replicated[0]
     mistake: dict[str, Any] = {
         **record.model_dump(include={"title", "reason", "tags", "risk"}),
         "description": record.description or record.rationale or record.title,
@@ -153,13 +157,13 @@ def _row(record: _Mistake, file: File) -> Row:
     for attempt in attempts:
         models |= dict.fromkeys(result["model"] for result in attempt["results"] if result["model"])
     # The file's ids, if it has them.
-    ids = []
-    if record.mistake_id:
-        ids = [*filter(None, (record.case_id, record.mistake_id))]
+    external_id = record.mistake_id
+    if record.mistake_id and record.case_id:
+        external_id = f"{record.case_id}-{record.mistake_id}"
     conversation = [turn.model_dump() for turn in record.conversation if turn.role]
     digest = hashlib.sha256(f"{record.title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
     return Row(
-        external_id="-".join(ids) or digest,
+        external_id=external_id or digest,
         title=record.title,
         **language_fields(scenario),
         content={

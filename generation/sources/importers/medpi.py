@@ -213,8 +213,9 @@ def _folder(path: Path) -> Path:
     else:
         folder = path.parent
     if not (folder / MESSAGES).is_file():
-        present = ", ".join(file for file in FILES if (folder / file).is_file()) or "none of its files"
-        raise WrongFormat(f"The folder has no {MESSAGES}; found: {present}.")
+        present = [file for file in FILES if (folder / file).is_file()]
+        found = ", ".join(present) or "none of its files"
+        raise WrongFormat(f"The folder has no {MESSAGES}; found: {found}.")
     return folder
 
 

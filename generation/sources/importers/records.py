@@ -102,11 +102,11 @@ def _named_options(value: Any) -> Any:
             if len(option) == 1:  # {"A": "Aspirin"}
                 [(key, text)] = option.items()
             else:
-                key, text = (first_of(option, names) for names in _OPTION_NAMES)
+                key, text = [first_of(option, names) for names in _OPTION_NAMES]
             keys.append(key)
             texts.append(text)
     elif isinstance(value, dict) and value and all(isinstance(part, list) for part in value.values()):
-        keys, texts = (first_of(value, names) or [] for names in _OPTION_NAMES)
+        keys, texts = [first_of(value, names) or [] for names in _OPTION_NAMES]
     else:
         return value
     names = [str(key).strip().upper() for key in keys]
@@ -315,8 +315,11 @@ def _reason(error: ValidationError, model: type[FileRecord]) -> str:
         if isinstance(part, str):
             path = f"{path}.{part}".removeprefix(".")
         else:
-            titles = {names[0]: model.model_fields[field].title for field, names in model.names().items()}
-            entry, path = f"{titles.get(path) or path} {part + 1}".capitalize(), ""
+            title = path
+            for field, names in model.names().items():
+                if names[0] == path:
+                    title = model.model_fields[field].title or path
+            entry, path = f"{title} {part + 1}".capitalize(), ""
     if entry and path:
         return f"{entry}: '{path}' {words}."
     return f"{entry or (path and repr(path)) or 'It'} {words}."

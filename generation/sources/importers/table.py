@@ -96,7 +96,8 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     columns, found = _columns(path, layout)
     required = mapping.all_columns
     if layout.name not in (tabular.CSV, tabular.PARQUET):  # a record may lack what others have
-        required = [*filter(None, map(mapping.column, BODIES))]
+        bodies = [mapping.column(field) for field in BODIES]
+        required = [column for column in bodies if column]
     known = {*columns, *_roots(columns)}
     if missing := [column for column in required if column not in known]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
@@ -145,7 +146,7 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
     examples = {}
     for column in columns:
         shown = [_shown(record.get(column)) for record in first]
-        examples[column] = list(filter(None, shown))[:3]
+        examples[column] = [text for text in shown if text][:3]
     if mapping:
         used = TableMapping.model_validate(mapping)
     else:
@@ -221,12 +222,11 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
         columns = [column for column in table.header if column]
         kind = SEPARATORS.get(table.separator, "CSV")
     else:
-        records = [record for _where, record in islice(tabular.records(path, layout.name), SNIFF_LIMIT)]
         objects = []
-        for record in records:
-            if isinstance(record, Malformed) and not problem:
-                problem = f" {record}"
-            record = _whole(record)
+        for _where, entry in islice(tabular.records(path, layout.name), SNIFF_LIMIT):
+            if isinstance(entry, Malformed) and not problem:
+                problem = f" {entry}"
+            record = _whole(entry)
             if isinstance(record, dict):
                 objects.append(record)
         if layout.name == tabular.JSONL and len(objects) == 1 and _holds_records(objects[0]):
@@ -425,7 +425,7 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
         roles = [role_of(column) for column in columns]
         if not all(roles):  # they speak in turn
             roles = (["user", "assistant"] * len(columns))[: len(columns)]
-        spoken = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
+        spoken = list(zip(roles, [_text(values, column) for column in columns], strict=True))
     else:
         value = values.get(columns[0])
         if not isinstance(value, list | dict):
@@ -434,15 +434,21 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
             spoken = _transcript(value, columns[0])
         else:
             spoken = _spoken(value, columns[0])
-    turns = [{"role": role, "content": text} for role, text in spoken if text]
-    if not any(turn["role"] == "user" for turn in turns):
+    turns, speakers = [], set()
+    for role, text in spoken:
+        if text:
+            turns.append({"role": role, "content": text})
+            speakers.add(role)
+    if "user" not in speakers:
         raise Malformed(f"The patient says nothing in {', '.join(map(repr, columns))[:200]}.")
     return turns
 
 
 def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
     if isinstance(value, dict):  # some tools wrap the list
-        value = next((part for part in value.values() if isinstance(part, list)), None)
+        lists = [part for part in value.values() if isinstance(part, list)]
+        if lists:
+            value = lists[0]
     if not isinstance(value, list):
         raise Malformed(f"'{column}' is not a list of turns.")
     spoken = []

@@ -143,7 +143,9 @@ def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> Tabl
     if "turns" not in chosen and "question" not in chosen and len({role_of(column) for column in speakers}) > 1:
         chosen["turns"] = speakers
     if not {"question", "answer"} <= chosen.keys():
-        chosen = {field: names for field, names in chosen.items() if field not in ("question", "options", "context")}
+        chosen.pop("question", None)
+        chosen.pop("options", None)
+        chosen.pop("context", None)
     elif "context" not in chosen and "options" not in chosen and "text" in chosen:
         chosen["context"] = chosen["text"]
     bodies = [field for field in ("question", "turns", "text") if field in chosen]
@@ -155,11 +157,16 @@ def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> Tabl
             if column not in used and longest_value > length:
                 longest, length = column, longest_value
         bodies = ["text"]
-        chosen["text"] = tuple(filter(None, [longest]))
+        if longest:
+            chosen["text"] = (longest,)
     unused = {*BODIES} - {bodies[0]}
     if bodies[0] != "question":
         unused.add("answer")
-    return TableMapping(columns={field: chosen[field] for field in FIELDS if chosen.get(field) and field not in unused})
+    mapped = {}
+    for field in FIELDS:
+        if chosen.get(field) and field not in unused:
+            mapped[field] = chosen[field]
+    return TableMapping(columns=mapped)
 
 
 def _where(columns: Iterable[str], matches: Callable[[str], Any]) -> tuple[str, ...]:
