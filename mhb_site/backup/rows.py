@@ -33,6 +33,13 @@ WIDE = {SentImage}  # tables with files
 READ_WIDE = 5  # of such a table
 
 
+# PostgreSQL reads all but bytes as a backup writes it, SQLite only text, numbers and JSON.
+ADAPTED: dict[str, tuple[type[models.Field[Any, Any]], ...]] = {
+    "postgresql": (models.BinaryField,),
+    "sqlite": (models.BinaryField, models.DateField, models.DecimalField, models.UUIDField),
+}
+
+
 class RowError(Exception):
     """A row that the target database refuses, or that differs after it was restored."""
 
@@ -87,7 +94,7 @@ class BackupTable:
             chunk_size = READ_WIDE
         found = self.model._base_manager.order_by(order).values_list(*columns)
         for row in found.iterator(chunk_size=chunk_size):
-            yield json.dumps(row, default=_as_text, ensure_ascii=False, separators=(",", ":"))
+            yield _JSON.encode(row)
 
     def insert(self, lines: Iterable[str]) -> int:
         """Insert rows as they are and count them. Raises RowError for one that does not fit."""
@@ -105,11 +112,9 @@ class BackupTable:
         if not lines:
             return
         try:
+            values = [self._values(line) for line in lines]
             with transaction.atomic(), connection.cursor() as cursor:
-                if connection.vendor == "sqlite":
-                    cursor.executemany(self._statement, [self._values(line) for line in lines])
-                else:
-                    self._copy(cursor, lines)
+                self._store(cursor, values)
         except (DatabaseError, ValueError) as error:
             if len(lines) == 1:
                 row = f"{self.name}, row {json.loads(lines[0])[self.fields.index(self._pk)]}"
@@ -118,30 +123,29 @@ class BackupTable:
             for line in lines:  # which one is it?
                 self._insert([line])
 
-    def _copy(self, cursor: Any, lines: Sequence[str]) -> None:
-        """Store rows by PostgreSQL's COPY, which reads dates, numbers and JSON as written."""
+    def _store(self, cursor: Any, values: Sequence[Sequence[Any]]) -> None:
         quote = connection.ops.quote_name
-        columns = ", ".join(map(quote, self.columns))
-        binary = [place for place, field in enumerate(self.fields) if isinstance(field, models.BinaryField)]
-        with (
-            connection.wrap_database_errors,
-            cursor.copy(f"COPY {quote(self.name)} ({columns}) FROM STDIN") as copy,
-        ):
-            for line in lines:
-                values = json.loads(line)
-                for place in binary:
-                    if values[place] is not None:
-                        values[place] = base64.b64decode(values[place])
-                copy.write_row(values)
-
-    @cached_property
-    def _statement(self) -> str:
-        quote = connection.ops.quote_name
-        columns = ", ".join(map(quote, self.columns))
-        return f"INSERT INTO {quote(self.name)} ({columns}) VALUES ({', '.join(['%s'] * len(self.columns))})"  # noqa: S608
+        table = f"{quote(self.name)} ({', '.join(map(quote, self.columns))})"
+        if connection.vendor == "sqlite":
+            marks = ", ".join(["%s"] * len(self.columns))
+            cursor.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
+            return
+        with connection.wrap_database_errors, cursor.copy(f"COPY {table} FROM STDIN") as copy:
+            for row in values:
+                copy.write_row(row)
 
     def _values(self, line: str) -> list[Any]:
-        return [_stored(field, value) for field, value in zip(self.fields, json.loads(line), strict=True)]
+        values: list[Any] = json.loads(line)
+        for place, field in self._adapted.items():
+            if values[place] is not None:
+                values[place] = _adapt(field, values[place])
+        return values
+
+    @cached_property
+    def _adapted(self) -> dict[int, models.Field[Any, Any]]:
+        """The places of values that this database cannot read as they are, with their fields."""
+        fields = [getattr(field, "target_field", field) for field in self.fields]
+        return {place: field for place, field in enumerate(fields) if isinstance(field, ADAPTED[connection.vendor])}
 
     def compare(self, lines: Iterable[str]) -> None:
         """Compare the table with the rows that it was filled with.
@@ -213,9 +217,14 @@ def _made() -> set[str]:
 
 @contextmanager
 def emptied() -> Iterator[None]:
-    """Remove the rows that `migrate` has made, and check all references at the end."""
+    """Remove the rows that `migrate` has made, and build indexes and references at the end.
+
+    A row is then stored without a look at others, and all of them are checked at once. Raises
+    IntegrityError for rows that do not fit together.
+    """
     made = sorted(_made())
     with connection.cursor() as cursor:
+        dropped = _indexes_and_references(cursor)
         if connection.vendor == "sqlite":
             guards = "SELECT name, sql, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%%_no_delete'"
             cursor.execute(guards)
@@ -225,14 +234,35 @@ def emptied() -> Iterator[None]:
         else:
             before = [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in made]
             after = [f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in made]
+        drops = [drop for drop, _build in dropped]
         deletions = [f"DELETE FROM {table}" for table in made]  # noqa: S608
-        for statement in (*before, *deletions):
+        for statement in (*drops, *before, *deletions, *after):
             cursor.execute(statement)
-        connection.check_constraints()
-        for statement in after:
-            cursor.execute(statement)
-    yield
+        yield
+        for _drop, build in reversed(dropped):
+            cursor.execute(build)
     connection.check_constraints()
+
+
+def _indexes_and_references(cursor: Any) -> list[tuple[str, str]]:
+    """Statements that drop PostgreSQL's, but primary keys, and those that build them again."""
+    if connection.vendor == "sqlite":
+        return []  # it looks up references in these indexes at each row
+    cursor.execute("""
+        SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+               format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+        FROM pg_constraint
+        WHERE contype IN ('f', 'u') AND connamespace = current_schema()::regnamespace
+        ORDER BY contype  -- references before the unique columns that they name
+    """)
+    constraints = list(cursor.fetchall())
+    cursor.execute("""
+        SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid)
+        FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE relnamespace = current_schema()::regnamespace AND relkind = 'i'
+            AND NOT EXISTS (SELECT FROM pg_constraint WHERE contype IN ('p', 'u') AND conindid = indexrelid)
+    """)
+    return [*constraints, *cursor.fetchall()]
 
 
 def _as_text(value: Any) -> str:
@@ -243,15 +273,13 @@ def _as_text(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-def _stored(field: models.Field[Any, Any], value: Any) -> Any:
-    if value is None or isinstance(field, models.JSONField):
-        return value
+_JSON = json.JSONEncoder(default=_as_text, ensure_ascii=False, separators=(",", ":"))
+
+
+def _adapt(field: models.Field[Any, Any], value: str) -> Any:
     if isinstance(field, models.BinaryField):
-        value = base64.b64decode(value)
-    target: models.Field[Any, Any] = field
-    if isinstance(field, models.ForeignKey):
-        target = field.target_field
-    return field.get_db_prep_save(target.to_python(value), connection)
+        return base64.b64decode(value)
+    return field.get_db_prep_save(field.to_python(value), connection)
 
 
 def _parsed(text: str | None) -> Any:

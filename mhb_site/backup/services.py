@@ -209,7 +209,8 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
     except IntegrityError as error:
-        raise BackupError(f"A reference leads nowhere ({str(error).splitlines()[0]}); nothing was restored.") from error
+        reason = " ".join(str(error).splitlines()[:2])
+        raise BackupError(f"Rows do not fit together ({reason}); nothing was restored.") from error
     absent = list(about["secrets"])
     if about["secret_key"] == _key_mark():
         absent.remove("MHB_SECRET_KEY")

@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
-from generation.models import Endpoint, SentImage
-from mhb_site.backup.rows import BackupTable, RowError
+from generation.models import Call, Endpoint, SentImage
+from mhb_site.backup.rows import BackupTable, RowError, emptied
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 # What the text form of COPY has signs for, beside null of JSON and of SQL.
@@ -38,3 +39,43 @@ def test_a_row_that_does_not_fit_is_named() -> None:
     pk = broken[table.columns.index("id")]
     with pytest.raises(RowError, match=rf"generation_endpoint, row {pk} does not fit into this database: "):
         table.insert([lines[0], json.dumps(broken), lines[2]])
+
+
+def schema() -> list[tuple[str, ...]]:
+    """All indexes and constraints of the database, as it describes them."""
+    # PostgreSQL writes a condition in other words once it has read its own.
+    statement = """
+        SELECT indexname, split_part(indexdef, ' WHERE ', 1), (indexdef LIKE '% WHERE %')::text FROM pg_indexes
+        WHERE schemaname = current_schema()
+        UNION ALL
+        SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        ORDER BY 1, 2, 3
+    """
+    if connection.vendor == "sqlite":
+        statement = "SELECT name, sql FROM sqlite_master ORDER BY 1"
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def test_indexes_and_references_are_those_of_before() -> None:
+    before = schema()
+    with emptied():
+        pass
+    assert schema() == before
+
+
+def test_rows_that_do_not_fit_together_are_refused() -> None:
+    endpoint = Endpoint.objects.create(name="e", url="http://127.0.0.1:9/v1", model="m")
+    Call.objects.create(endpoint=endpoint, seconds=1, attempt=1, started_at=timezone.now())
+    endpoints, calls = BackupTable(Endpoint), BackupTable(Call)
+    [first], call = endpoints.rows(), list(calls.rows())
+    Call.objects.all().delete()
+    Endpoint.objects.all().delete()
+    connection.check_constraints()  # of the rows that were here
+    with pytest.raises(IntegrityError, match="foreign key"), transaction.atomic(), emptied():
+        calls.insert(call)
+    second = json.loads(first)
+    second[endpoints.columns.index("id")] += 1
+    with pytest.raises((IntegrityError, RowError), match="name"), transaction.atomic(), emptied():
+        endpoints.insert([first, json.dumps(second)])
