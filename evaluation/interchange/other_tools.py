@@ -8,7 +8,7 @@ answer says nothing of a criterion.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from evaluation.interchange.tool_logs import Found, Verdict, verdict_rows
@@ -21,12 +21,13 @@ class Missing(Exception):
 
 
 class _Answer(NamedTuple):
-    """A scored answer."""
+    """A scored answer. `refusals`: why some of its scores are no verdicts on a criterion."""
 
     sample: str
     model: str
     response: str
     verdicts: Sequence[Verdict]
+    refusals: Sequence[str] = ()
 
 
 def tool_of(value: Any) -> str:
@@ -56,7 +57,26 @@ def answer_rows(where: str, value: Any) -> Iterator[Found]:
             yield place, f"{name}: not of the form that it exports ({type(error).__name__})"
         else:
             about = {"sample": answer.sample, "model": answer.model, "response": answer.response}
-            yield from verdict_rows(f"{place}, sample {answer.sample!s:.100}", about, answer.verdicts)
+            of_answer = f"{place}, sample {answer.sample!s:.100}"
+            for refusal in answer.refusals:
+                yield of_answer, f"{name}: {refusal}"
+            yield from verdict_rows(of_answer, about, answer.verdicts)
+
+
+def _read_scores(read: Callable[[Any], Verdict], scores: Iterable[Any]) -> tuple[list[Verdict], list[str]]:
+    """The verdicts of an answer, and why some of its scores are none.
+
+    Raises Missing if all scores are none.
+    """
+    verdicts, refusals = [], []
+    for score in scores:
+        try:
+            verdicts.append(read(score))
+        except Missing as error:
+            refusals.append(str(error))
+    if refusals and not verdicts:
+        raise Missing(refusals[0])
+    return verdicts, refusals
 
 
 # ---------------------------------------------------------------------------------------- promptfoo
@@ -89,13 +109,15 @@ def _promptfoo(result: Fields) -> _Answer:
         text = response
     else:
         text = json.dumps(response)
-    return _Answer(sample, model, text, [_promptfoo_verdict(component) for component in components])
+    return _Answer(sample, model, text, *_read_scores(_promptfoo_verdict, components))
 
 
 def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
     """A criterion is met where an `llm-rubric` passes, and where a `not-llm-rubric` does not."""
     assertion = component.get("assertion") or {}
     kind = assertion.get("type")
+    if kind == "human":
+        raise Missing("a person rated the answer as a whole, which is no verdict on a criterion")
     if kind not in ("llm-rubric", "not-llm-rubric"):
         raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
     passed = _promptfoo_passed(component, weighs=assertion.get("weight") != 0)
@@ -168,8 +190,9 @@ def _openai_item(item: Fields) -> _Answer:
     if not graded:
         raise Missing(f"no grader is named after a criterion ({', '.join(keys):.100})")
     sample = item.get("sample") or {}
-    verdicts = [(key, _yes(result.get("passed")), "") for key, result in graded.items()]
-    return _Answer(source["sample_id"], str(sample.get("model") or ""), _text(sample.get("output")), verdicts)
+    scores = [(key, result.get("passed"), "") for key, result in graded.items()]
+    model, response = str(sample.get("model") or ""), _text(sample.get("output"))
+    return _Answer(source["sample_id"], model, response, *_read_scores(_scored, scores))
 
 
 def _criterion(name: str, keys: list[str]) -> str:
@@ -193,28 +216,31 @@ def _langfuse(value: Fields) -> _Answer:
     if not isinstance(scores, list):
         raise Missing("means of scores instead of each score; download the trace as JSON")
     told = _metadata(trace.get("metadata"), "the trace")
-    verdicts = []
-    for score in scores:
-        met = _yes(score.get("value", score.get("stringValue")))
-        verdicts.append((str(score["name"]), met, str(score.get("comment") or "")))
-    return _Answer(told["sample_id"], str(told.get("model") or ""), _output(trace.get("output")), verdicts)
+    found = [(one["name"], one.get("value", one.get("stringValue")), one.get("comment")) for one in scores]
+    model, response = str(told.get("model") or ""), _output(trace.get("output"))
+    return _Answer(told["sample_id"], model, response, *_read_scores(_scored, found))
 
 
 def _langsmith(value: Fields) -> _Answer:
     """A run with its feedback."""
     told = _metadata((value.get("extra") or {}).get("metadata") or value.get("metadata"), "the run")
-    feedback = value.get("feedback")
+    feedback, stats = value.get("feedback"), value.get("feedback_stats") or {}
     if isinstance(feedback, list):
-        verdicts = [(str(one["key"]), _yes(one.get("score")), str(one.get("comment") or "")) for one in feedback]
+        scores = [(one["key"], one.get("score"), one.get("comment")) for one in feedback]
+        verdicts, refusals = _read_scores(_scored, scores)
+    elif stats:
+        verdicts, refusals = _read_scores(_langsmith_mean, stats.items())
     else:
-        stats = value.get("feedback_stats") or {}
-        if not stats:
-            raise Missing("'feedback' of the run is missing")
-        if any(of_key.get("n") != 1 for of_key in stats.values()):
-            raise Missing("means of several judgments on a criterion; export the feedback itself")
-        verdicts = [(str(key), _yes(of_key.get("avg")), "") for key, of_key in stats.items()]
+        raise Missing("'feedback' of the run is missing")
     model = told.get("model") or told.get("ls_model_name") or ""
-    return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts)
+    return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts, refusals)
+
+
+def _langsmith_mean(of_key: tuple[Any, Fields]) -> Verdict:
+    key, stats = of_key
+    if stats.get("n") != 1:
+        raise Missing(f"{key!s:.100} has a mean of several judgments; export the feedback itself")
+    return _scored((key, stats.get("avg"), ""))
 
 
 def _helm(value: Fields) -> _Answer:  # noqa: ARG001
@@ -243,8 +269,19 @@ def _output(output: Any) -> str:
     return text
 
 
+def _scored(score: tuple[Any, Any, Any]) -> Verdict:
+    """The verdict of a score: its name, value and comment. Raises Missing for one in between."""
+    name, value, comment = score
+    try:
+        return str(name), _yes(value), str(comment or "")
+    except ValueError as error:
+        raise Missing(
+            f"the score {name!s:.100} is {value!s:.20}, neither 0 nor 1: it is none of a criterion"
+        ) from error
+
+
 def _yes(value: Any) -> bool | None:
-    """Whether a score says that the criterion is met. Raises Missing for one in between."""
+    """Whether a score says that the criterion is met. Raises ValueError for one in between."""
     if value is None:
         return None
     word = value
@@ -254,7 +291,7 @@ def _yes(value: Any) -> bool | None:
         return True
     if word in (0, False, "false", "0", "no"):
         return False
-    raise Missing(f"a score is {value!s:.20}, neither 0 nor 1: it is none of a criterion")
+    raise ValueError(value)
 
 
 def _is_openai_item(value: Fields) -> bool:

@@ -88,16 +88,41 @@ def test_promptfoos_assertions_are_verdicts_whichever_way_they_are_turned(tmp_pa
     assert told(read(tmp_path, [promptfoo_result()], lines=True)) == verdicts
     assert told(read(tmp_path, [promptfoo_result("not-llm-rubric")], lines=True))[0][1] is False
     others = [
-        promptfoo_result("contains"),
         promptfoo_result(testCase={"metadata": {}}),
         promptfoo_result(gradingResult=None, error="429"),
         promptfoo_result(gradingResult={"componentResults": []}),
     ]
     refused = told(read(tmp_path, {**document, "results": {"results": others}}))
-    for reason, words in zip(
-        refused, ("contains, no llm-rubric", "sample_id", "failed there: 429", "no verdict"), strict=True
-    ):
+    for reason, words in zip(refused, ("sample_id", "failed there: 429", "no verdict"), strict=True):
         assert words in reason
+
+
+@pytest.mark.plain
+def test_a_score_that_is_no_verdict_on_a_criterion_costs_only_itself(tmp_path: Path) -> None:
+    by_hand = {"pass": True, "score": 1, "reason": "Manual result", "assertion": {"type": "human"}}
+    fast = {"pass": True, "score": 1, "reason": "", "assertion": {"type": "latency", "threshold": 1}}
+    rubric = promptfoo_result()["gradingResult"]["componentResults"][0]
+    trace = {"id": "t", "htmlPath": "/", "metadata": {"sample_id": SAMPLE}, "input": "?", "output": "No."}
+    run = {"run_type": "chain", "outputs": {"output": "No."}, "extra": {"metadata": {"sample_id": SAMPLE}}}
+    answers = [
+        promptfoo_result(gradingResult={"componentResults": [by_hand, rubric, fast]}),
+        {**trace, "scores": [score("helpful", 0.5), score("R1", 1)]},
+        {**run, "feedback": [{"key": "helpful", "score": 0.5}, {"key": "R1", "score": 1}]},
+        {**run, "feedback_stats": {"helpful": {"n": 2, "avg": 0.5}, "R1": {"n": 1, "avg": 1.0}}},
+    ]
+    assert [
+        entry[:2] if isinstance(entry, tuple) else entry for entry in told(read(tmp_path, answers, lines=True))
+    ] == [
+        "promptfoo: a person rated the answer as a whole, which is no verdict on a criterion",
+        "promptfoo: an assertion is latency, no llm-rubric on a criterion",
+        (MADE_UP, True),
+        "Langfuse: the score helpful is 0.5, neither 0 nor 1: it is none of a criterion",
+        ("R1", True),
+        "LangSmith: the score helpful is 0.5, neither 0 nor 1: it is none of a criterion",
+        ("R1", True),
+        "LangSmith: helpful has a mean of several judgments; export the feedback itself",
+        ("R1", True),
+    ]
 
 
 @pytest.mark.plain
