@@ -17,8 +17,8 @@ from review.rules.permissions import Can
 
 class ClaimSerializer(serializers.Serializer[Any]):
     """A claim with its measurement. `holds`: null where it is not measured, and `why` says what is missing. `measures`:
-    what `value` is; `detail`: what it compares or counts. `low`, `high`: the 95 % interval; null for what is counted.
-    `confirmed`: whether it holds on held-out samples alone; null without them.
+    what `value` is; `detail`: what it compares or counts. `low`, `high`: the 95 % interval, of rewordings
+    that at 90 %; null for what is counted. `confirmed`: whether it holds on held-out samples alone; null without them.
     """
 
     name = serializers.CharField()

@@ -51,11 +51,12 @@ MEASURES = {
     COVERAGE: _("share of the criteria that are settled"),
 }
 # What a measurement counts or compares.
-PROBED, BESIDE, BEATEN, TWINS, APART, SETTLED = (
+PROBED, BESIDE, BEATEN, TWINS, REWORDINGS, APART, SETTLED = (
     _("%(probe)s; a guess has %(chance)s"),
     _("%(first)s beside %(second)s"),
     _("%(texts)s: better than %(beaten)s of %(models)s models"),
     _("%(clusters)s independent records have both"),
+    _("%(clusters)s independent records have both; interval at 90 %%"),
     _("%(first)s and %(second)s; asking again moves a difference by %(floor)s"),
     _("%(settled)s of %(criteria)s criteria"),
 )
@@ -83,10 +84,10 @@ class BenchmarkClaim:
     """A claim with its measurement.
 
     `holds`: True, False, or None where it is not measured; `why` then says what is missing.
-    `low`, `high`: the 95 % interval; None for what is counted and not estimated. `measures`: what
-    `value` is. `detail`: what it compares or counts. `values`: of `detail` and `contradicted_by`,
-    for `filled`. `confirmed`: whether it holds on held-out samples alone; None where there are
-    none, or too few.
+    `low`, `high`: the 95 % interval, of rewordings that at 90 %; None for what is counted and not
+    estimated. `measures`: what `value` is. `detail`: what it compares or counts. `values`: of
+    `detail` and `contradicted_by`, for `filled`. `confirmed`: whether it holds on held-out samples
+    alone; None where there are none, or too few.
     """
 
     name: str
@@ -349,7 +350,7 @@ def _reworded(twins: Frame | None, rate: Rate, plan: Plan) -> BenchmarkClaim:
         effect = trap_effect(twins.current, rate, plan.minimum, TOST)
     if effect is None:
         return replace(_claim(plan, REWORDED), why=_("The release has no controls that only reword."))
-    claim = _claim(plan, REWORDED, TWINS, clusters=effect.clusters)
+    claim = _claim(plan, REWORDED, REWORDINGS, clusters=effect.clusters)
     if effect.low is None or effect.high is None or effect.p is None:
         return replace(claim, why=_("Too few records have a control and its rewording."))
     margin = plan.thresholds[EQUIVALENCE]

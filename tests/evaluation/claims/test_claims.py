@@ -117,7 +117,7 @@ def test_sentences_name_the_thresholds_of_the_plan_and_what_was_counted() -> Non
         assert all(each["measures"] for each in stated.values())
     assert stated[COVERAGE]["detail"] == f"{len(rows)} of {len(rows)} criteria"
     assert stated[UNREAD]["detail"] == "Length; a guess has 0.5"
-    assert stated[REWORDED]["detail"] == "20 independent records have both"
+    assert stated[REWORDED]["detail"] == "20 independent records have both; interval at 90 %"
     assert stated[BLIND]["detail"] == "agree beside one"
 
 
