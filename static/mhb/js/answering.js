@@ -56,12 +56,13 @@ function updateRequired() {
 
 function requireSource(row, yes) {
   const part = (name) => $(`[name$=".${name}"]`, row);
-  for (const name of ["reference", "passage", "kind", "read_on", "trap", "level"]) {
+  for (const name of ["reference", "passage", "read_on", "trap", "level"]) {
     const field = part(name);
     if (!field) continue;
     field.required = yes;
     if (name === "passage") label(field);
   }
+  part("kind").required = yes && Boolean(part("reference").value.trim()); // it mostly follows from it
   part("section").required = yes && ["guideline", "book"].includes(part("kind").value);
 }
 
@@ -311,16 +312,24 @@ function changed(event) {
 
 // Before submitting, list everything that is missing and focus the first of it.
 function title(element) {
-  const names = [$("legend, .question__title", element.closest(".rubric, fieldset, .question"))];
+  const group = element.closest(".rubric, fieldset, .question");
+  const names = [group.dataset.title ?? textOf($("legend, .question__title", group))];
   // Of several fields in a group, which one.
-  if (element.matches("textarea, select, input:not([type=radio])")) names.push(element.labels?.[0]);
-  return names.filter(Boolean).map(textOf).join(" · ") || element.name;
+  if (element.matches("textarea, select, input:not([type=radio])")) names.push(textOf(element.labels?.[0]));
+  return names.filter(Boolean).join(" · ") || element.name;
 }
 
 function textOf(named) {
+  if (!named) return "";
   const copy = named.cloneNode(true);
   for (const part of $$("[data-required-mark], .code__about, [hidden]", copy)) part.remove();
   return copy.textContent.replace(/\s+/g, " ").trim();
+}
+
+function whatIsMissing(element) {
+  if (element.dataset.missing) return element.dataset.missing;
+  if (element.matches("[data-stop], select")) return form.dataset.choose;
+  return element.value.trim() ? form.dataset.unchanged : form.dataset.fill;
 }
 
 function showErrors(missing) {
@@ -330,7 +339,7 @@ function showErrors(missing) {
     const stop = element.matches("[data-stop]");
     const controls = stop ? $$("input", element) : [element];
     const contradicts = stop && checkedOption(element);
-    const sentence = contradicts ? obstacle() : stop || element.matches("select") ? form.dataset.choose : element.value.trim() ? form.dataset.unchanged : form.dataset.fill;
+    const sentence = contradicts ? obstacle() : whatIsMissing(element);
     const id = `${controls[0].id}-error`;
     if (!errorOf(element)) {
       const list = document.createElement("ul");

@@ -21,6 +21,7 @@ from tests.review.factories import (
     FIRST_LOOK_BLOCKS,
     FIRST_LOOK_POLICY,
     FULL_FORM,
+    case_in_adjudication,
     claim,
     claim_and_submit,
     full_approval,
@@ -192,6 +193,31 @@ def test_answers_that_rule_out_approval_say_so_beside_them(desk: Page, assignmen
     assert blocking.all_inner_texts()
     expect(question.get_by_text("Rules out approval:")).to_contain_text(" · ".join(blocking.all_inner_texts()))
     expect(desk.get_by_text("Rules out approval: Inadequate")).to_have_count(1)
+
+
+def listed(desk: Page) -> list[str]:
+    """The lines that say what is missing."""
+    return [" ".join(line.split()) for line in desk.locator("[data-problems] li").all_inner_texts()]
+
+
+@pytest.mark.parametrize("stage", ["primary", "adjudication"])
+def test_the_page_says_what_is_missing_in_the_words_of_the_server(
+    stage: str, desk: Page, live_server: Any, ana: User, bo: User, chen: User
+) -> None:
+    if stage == "adjudication":
+        case_in_adjudication(bo, chen)
+    else:
+        open_case(form=replace(FULL_FORM, terms=TERMS))
+    desk.goto(live_server.url + reverse("review:case", args=[claim(ana).pk]))
+    wait_for_focus(desk)
+    desk.wait_for_timeout(700)  # a submission before counts as a double click
+    desk.locator(".split__submit .button--primary").click()
+    by_page = listed(desk)
+    assert by_page
+    with desk.expect_navigation():
+        desk.evaluate("document.querySelector('[data-answers]').submit()")
+    # The page also asks for the harm of rubrics that have no answer yet.
+    assert [line for line in by_page if not line.startswith("Harm of trap")] == listed(desk)
 
 
 def test_the_kind_of_a_source_is_asked_where_its_words_leave_it_open(desk: Page, assignment: Assignment) -> None:
