@@ -85,6 +85,10 @@ class ProviderAway(ReviewError, status=503):
     permanent = False
 
 
+class JustTaken(ReviewError, status=409):
+    """Somebody has just used this name or done the same. Open the page again."""
+
+
 class NotSimulated(ReviewError, status=403):
     """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 

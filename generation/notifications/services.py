@@ -66,8 +66,10 @@ def is_used(hook: Webhook) -> bool:
 
 @recording_events()
 def delete_webhook(hook: Webhook) -> None:
-    """Delete a webhook that has received no message. Raises WebhookUsed."""
-    locked = Webhook.objects.select_for_update().get(pk=hook.pk)  # no message can be added meanwhile
+    """Delete a webhook that has received no message. Idempotent. Raises WebhookUsed."""
+    locked = Webhook.objects.select_for_update().filter(pk=hook.pk).first()  # no message can be added meanwhile
+    if locked is None:
+        return
     if is_used(locked):
         raise WebhookUsed(hook.name)
     locked.delete()

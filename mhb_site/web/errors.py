@@ -14,7 +14,7 @@ from axes.helpers import get_cool_off
 from django.contrib import messages
 from django.core.exceptions import RequestDataTooBig
 from django.core.exceptions import ValidationError as InvalidModel
-from django.db import OperationalError
+from django.db import IntegrityError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -29,7 +29,7 @@ from rest_framework.views import exception_handler, set_rollback
 
 from mhb_site.server.startup import is_disk_full
 from review.common.serializers import field_errors
-from review.errors import DatabaseBusy, DiskFull, FormFaulty, Incomplete, ShownError
+from review.errors import DatabaseBusy, DiskFull, FormFaulty, Incomplete, JustTaken, ShownError
 from review.rules import limits
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ class ErrorsMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if obstacle := obstacle_of(exception):
             return unavailable(request, obstacle)
+        if is_second(exception):
+            exception = JustTaken()
         if not isinstance(exception, ShownError):
             return None
         if exception.status in REFUSED and (page_of_form := _page_of_form(request)):
@@ -100,6 +102,18 @@ def is_busy(error: BaseException | None) -> bool:
     return str(error).startswith(("database is locked", "database table is locked"))
 
 
+def is_second(error: BaseException) -> bool:
+    """Whether another request, which passed the same checks at the same moment, stored its row first."""
+    if not isinstance(error, IntegrityError):
+        return False
+    cause = error.__cause__
+    name = getattr(cause, "sqlite_errorname", "")
+    if not isinstance(cause, psycopg.errors.UniqueViolation) and name != "SQLITE_CONSTRAINT_UNIQUE":
+        return False
+    log.error("a row was there already: %s", type(error).__name__)  # if often, a check is missing
+    return True
+
+
 def obstacle_of(error: BaseException | None) -> ShownError | None:
     """What keeps the site from storing anything now; None for every other error."""
     if is_busy(error):
@@ -137,6 +151,9 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
     if obstacle := obstacle_of(exc):
         set_rollback()
         exc = obstacle
+    if is_second(exc):
+        set_rollback()
+        exc = JustTaken()
     if isinstance(exc, ShownError):
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):

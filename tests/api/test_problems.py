@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
 from django.urls import reverse
 from rest_framework.exceptions import ParseError
 
 from review.common.api import StrictJSONParser
 from review.models import User
+from review.people import accounts
 from tests.api.conftest import Api
-from tests.review.factories import claim, open_case
+from tests.review.factories import PASSWORD, claim, open_case
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
@@ -246,3 +248,26 @@ def test_the_accept_header_is_ignored(api: Api, adela: User) -> None:
     problem(answer, 404)
     token = {"token": str(uuid.uuid4())}
     problem(api(adela).post(reverse("api:assignment-release", args=[1]), token, HTTP_ACCEPT="text/html"), 403)
+
+
+@pytest.mark.both
+def test_the_second_of_two_that_do_the_same_at_once_is_told_so(
+    api: Api, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have passed the checks when the first stores its row."""
+    add_person = accounts.add_person
+
+    def add_after_another(user: User, password: str | None, *, actor: User) -> User:
+        User.objects.create(username=user.username)
+        return add_person(user, password, actor=actor)
+
+    monkeypatch.setattr(accounts, "add_person", add_after_another)
+    client = api(adela)
+    body = problem(client.post("/api/v1/people/", {"username": "nia", "role": "physician"}), 409)
+    assert body["type"] == "urn:mhb:just-taken"
+    browser = Client()
+    browser.force_login(adela)
+    typed = {"username": "sam", "role": "physician", "password": PASSWORD}
+    page = browser.post(reverse("review:person-new"), typed)
+    assert page.status_code == 409
+    assert "Somebody has just used this name" in page.content.decode()
