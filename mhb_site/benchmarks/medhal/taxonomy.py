@@ -34,7 +34,7 @@ LENGTHS = (
 _LENGTH_LIMITS = ((1, "none"), (1_000, "short"), (10_000, "medium"), (30_000, "long"))
 # `length` is stored in the content, so that counting a million samples does not read their
 # contexts.
-FACET_FIELDS = ("source", "label", "length")
+FACET_FIELDS = ("source", _("label"), "length")
 
 
 def length_of(context: str) -> str:
