@@ -133,7 +133,7 @@ class RunEndpoint(models.Model):
     `left_out_at`: since when the run goes on without it, and why (`evaluation.runs.leaving`).
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested", db_index=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     filled_to = models.PositiveIntegerField(null=True, blank=True)
     left_out_at = models.DateTimeField(null=True, blank=True)
@@ -146,7 +146,7 @@ class RunEndpoint(models.Model):
 class RunJudge(models.Model):
     """A further judge of a run, after `Run.judge`. Primary keys keep the order of the panel."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="further_judges")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="further_judges", db_index=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -228,7 +228,7 @@ class Judgment(ModelWork):
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="judgments")
-    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="judgments")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="judgments", db_index=False)
     rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="judgments")
     verdict = models.CharField(max_length=20, blank=True)
     explanation = models.TextField(blank=True)
@@ -298,8 +298,8 @@ class Vote(Work):
     last vote has ended.
     """
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="votes")
-    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="votes")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="votes", db_index=False)
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="votes", db_index=False)
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     repeat = models.PositiveSmallIntegerField(default=0)
     verdict = models.CharField(max_length=20, blank=True)
@@ -332,11 +332,13 @@ class PolicyAnswer(Work):
         ANSWERS = "answers", _("Ask the models again")
         VERDICTS = "verdicts", _("Judge the same answers again")
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="policy_answers")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="policy_answers", db_index=False)
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="+")
     variant = models.CharField(max_length=40, blank=True)
     policy = models.CharField(max_length=20)
-    response = models.ForeignKey(Response, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    response = models.ForeignKey(
+        Response, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
     text = models.TextField(blank=True)
     verdicts = models.JSONField(default=dict, blank=True)
 
@@ -371,7 +373,7 @@ class ValidationItem(models.Model):
     `weight`: the inverse of the share of its stratum that was drawn.
     """
 
-    validation = models.ForeignKey(Validation, on_delete=models.PROTECT, related_name="items")
+    validation = models.ForeignKey(Validation, on_delete=models.PROTECT, related_name="items", db_index=False)
     response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="+")
     case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="+")
     weight = models.FloatField()

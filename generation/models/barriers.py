@@ -17,7 +17,7 @@ class BarrierRound(Work):
     The drafts of a round point at it (`Draft.round`).
     """
 
-    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="rounds")
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="rounds", db_index=False)
     step = models.PositiveSmallIntegerField()
     number = models.PositiveIntegerField()
     created_at = models.DateTimeField()
@@ -45,7 +45,7 @@ class MergeEvent(models.Model):
         MERGED = "merged", _("merged")
         UNDONE = "undone", _("merge undone")
 
-    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="merge_events")
+    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="merge_events", db_index=False)
     into = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="+")
     kind = models.CharField(max_length=6, choices=Kind)
     actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")

@@ -46,7 +46,9 @@ class Batch(Job):
     changed = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # endpoint -> its settings at launch
     draw = models.JSONField(default=dict, blank=True)
-    comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
+    comparison = models.ForeignKey(
+        Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches", db_index=False
+    )
     arm = models.CharField(max_length=1, blank=True)
     archived_at = models.DateTimeField(null=True, blank=True)  # lists leave it out since
 
@@ -64,7 +66,7 @@ class Batch(Job):
 class BatchRole(models.Model):
     """An endpoint that plays a role of the recipe in a batch; one row each if several play it."""
 
-    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles")
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles", db_index=False)
     role = models.CharField(max_length=40)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
 

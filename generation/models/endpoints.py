@@ -350,7 +350,7 @@ class CallTotals(models.Model):
 class EndpointDay(CallTotals):
     """Totals of an endpoint's calls that started on one day (UTC)."""
 
-    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days", db_index=False)
     day = models.DateField()
 
     class Meta:

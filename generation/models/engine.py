@@ -211,7 +211,7 @@ class ProviderLine(models.Model):
     written. `estimate`: what it may cost.
     """
 
-    batch = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, related_name="lines")
+    batch = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, related_name="lines", db_index=False)
     custom_id = models.UUIDField(default=uuid.uuid4, unique=True)
     subject = models.CharField(max_length=40)
     identity = models.CharField(max_length=64, db_index=True)

@@ -134,7 +134,7 @@ class ReleasedSample(models.Model):
         PUBLIC = "public", _("public")
         HELD_OUT = "held-out", _("held out")
 
-    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="samples")
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="samples", db_index=False)
     position = models.PositiveIntegerField()
     version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="released")
     key = models.CharField(max_length=100)
@@ -155,7 +155,7 @@ class ReleasedRubric(models.Model):
     A rubric that nobody reviewed is released as generated.
     """
 
-    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics")
+    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics", db_index=False)
     key = models.CharField(max_length=16)
     criterion = models.TextField()
     traps = models.JSONField(default=list)
@@ -173,7 +173,7 @@ class Facet(models.Model):
     A rubric can have several facets of the same name.
     """
 
-    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="facets")
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="facets", db_index=False)
     name = models.CharField(max_length=40)
     value = models.CharField(max_length=100)
 

@@ -87,7 +87,7 @@ class Draft(Work):
 
     ERASED = "Erased"  # the `error` of a draft whose batch was deleted: its record can be used again
 
-    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts", db_index=False)
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="drafts")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
     sample = models.ForeignKey(Sample, on_delete=models.PROTECT, null=True, blank=True, related_name="drafts")
@@ -146,7 +146,7 @@ class Finding(models.Model):
     and how closely.
     """
 
-    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="findings")
+    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="findings", db_index=False)
     check_name = models.CharField(max_length=40)
     stops = models.BooleanField()
     detail = models.TextField()
@@ -188,7 +188,7 @@ class SampleVersion(models.Model):
         REJECTED = "rejected", _("rejected")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
-    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="versions")
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="versions", db_index=False)
     number = models.PositiveSmallIntegerField()
     draft = models.OneToOneField(Draft, on_delete=models.PROTECT, related_name="version_made")
     case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="+")
@@ -229,7 +229,7 @@ class TextIndex(models.Model):
 class Fingerprint(models.Model):
     """Fingerprint of a version's text, to find similar ones (`recipes.text_similarity`)."""
 
-    index = models.ForeignKey(TextIndex, on_delete=models.PROTECT, related_name="fingerprints")
+    index = models.ForeignKey(TextIndex, on_delete=models.PROTECT, related_name="fingerprints", db_index=False)
     version = models.OneToOneField(SampleVersion, on_delete=models.CASCADE, related_name="fingerprint")
     digest = models.CharField(max_length=64)
     signature = models.BinaryField()
@@ -255,7 +255,7 @@ class Rubric(models.Model):
     'must', 'must not', or '' if unspecified.
     """
 
-    version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
+    version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics", db_index=False)
     key = models.CharField(max_length=16)
     criterion = models.TextField()
     polarity = models.CharField(max_length=8, blank=True)

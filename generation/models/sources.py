@@ -46,7 +46,7 @@ class SourceRecord(models.Model):
     `latest`; what was made from the one before keeps it.
     """
 
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records", db_index=False)
     external_id = models.CharField(max_length=200)
     revision = models.PositiveIntegerField(default=1)
     latest = models.BooleanField(default=True)

@@ -29,11 +29,13 @@ class Assignment(models.Model):
         WAITING = "waiting", _("waiting")
         DONE = "done", _("done")
 
-    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="assignments")
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     role = models.CharField(max_length=16, choices=choices_of(Role))
     phase = models.CharField(max_length=16, choices=choices_of(Phase), default=Phase.COMMIT)
     hold = models.CharField(max_length=8, choices=Hold, default=Hold.OPEN)
-    physician = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments")
+    physician = models.ForeignKey(
+        User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments", db_index=False
+    )
     reserved_for = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="reserved")
     reason = models.CharField(max_length=200, blank=True)  # for which the holder was assigned it, in one line (a msgid)
     priority = models.SmallIntegerField(default=0)
@@ -86,7 +88,7 @@ class Assignment(models.Model):
 class Draft(models.Model):
     """Unsubmitted answers. They belong to the physician, so that losing the lease loses nothing."""
 
-    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="drafts")
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="drafts", db_index=False)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="drafts")
     phase = models.CharField(max_length=16, choices=choices_of(Phase))
     answers = models.JSONField()
@@ -106,9 +108,9 @@ class Review(models.Model):
     name and the meaning (review, verification, adjudication) with which it was signed off.
     """
 
-    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="reviews")
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="reviews", db_index=False)
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="reviews")
-    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="reviews")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="reviews", db_index=False)
     role = models.CharField(max_length=16, choices=choices_of(Role))
     phase = models.CharField(max_length=16, choices=choices_of(Phase))
     answers = models.JSONField()
@@ -181,7 +183,7 @@ class RewordingOutcome(models.Model):
 class FirstLook(models.Model):
     """A physician's answers before the traps were revealed: written once, part of the review."""
 
-    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="first_looks")
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="first_looks", db_index=False)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     answers = models.JSONField()
     at = models.DateTimeField()
@@ -193,8 +195,8 @@ class FirstLook(models.Model):
 class ActiveInterval(models.Model):
     """A period of actual work on a case: the page was visible and the physician not away."""
 
-    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="intervals")
-    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="intervals")
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="intervals", db_index=False)
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="intervals", db_index=False)
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
 
@@ -218,7 +220,7 @@ class Declined(models.Model):
         LANGUAGE = "language", _("not my language")
         OTHER = "other", _("another reason")
 
-    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="declined")
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="declined", db_index=False)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="declined")
     reason = models.CharField(max_length=10, choices=Reason)
     text = models.TextField(blank=True)

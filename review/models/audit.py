@@ -90,7 +90,7 @@ class Event(Chained):
         UNMERGED = "unmerged", _("merge undone")
         IMPORTED = "imported", _("answers imported as a draft")
 
-    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="events")
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="events", db_index=False)
     number = models.PositiveIntegerField()
     kind = models.CharField(max_length=16, choices=Kind)
     actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")

@@ -52,7 +52,7 @@ class Notice(models.Model):
         PROBLEM = "problem", _("problem reported")
         DISCUSSION = "discussion", _("discussion opened")
 
-    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="notices")
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="notices", db_index=False)
     kind = models.CharField(max_length=12, choices=Kind)
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="+")
     remark = models.ForeignKey(Remark, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
