@@ -22,7 +22,7 @@ from review.assignments.forms import PostedReview, posted_corrections, read_post
 from review.calibration import practice
 from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
-from review.labels import ROLES, SUBMISSION_EFFECTS, benchmark_label
+from review.labels import STAGES, SUBMISSION_EFFECTS, benchmark_label
 from review.models import Draft, Review
 from review.people.forms import OwnLanguagesForm
 from review.quality import reliability
@@ -127,7 +127,7 @@ def _claim_and_show(request: HttpRequest, local: str = "", submitted: Review | N
     if submitted is not None:
         before = (submitted.case.benchmark, Role(submitted.role).stage)
         if before != (turn.case.benchmark, turn.role.stage):
-            work = {"benchmark": benchmark_label(turn.case.benchmark), "stage": ROLES[turn.role]}
+            work = {"benchmark": benchmark_label(turn.case.benchmark), "stage": STAGES[turn.role.stage]}
             messages.warning(request, _("The next case is other work: %(benchmark)s, %(stage)s.") % work)
         if queries.is_retractable(submitted):
             retractable = submitted

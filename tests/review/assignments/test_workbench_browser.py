@@ -137,6 +137,15 @@ def test_pages_without_a_reservation_have_no_script_errors(
     assert mistakes == []
 
 
+def test_lists_of_a_physician_fit_a_phone(desk: Page, live_server: Any, ana: User) -> None:
+    case_in_secondary(ana)
+    desk.set_viewport_size({"width": 360, "height": 740})
+    for address in (reverse("review:mine"), reverse("review:tour", args=["mhb"])):
+        desk.goto(live_server.url + address)
+        assert desk.locator(".table-scroll").evaluate("(one) => one.scrollWidth <= one.clientWidth"), address
+    expect(desk.locator("td").first).to_have_attribute("data-column", "Definition")
+
+
 def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
     open_case()
     assignment = claim(ana)
