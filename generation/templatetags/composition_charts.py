@@ -17,9 +17,18 @@ register = template.Library()
 
 @register.simple_tag
 def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarChart:
-    """`{% distribution_chart planted title as chart %}`: samples and rubrics by trap."""
-    rows = [BarAmount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
+    """`{% distribution_chart planted title as chart %}`: samples and rubrics by trap, none of 0."""
+    rows = []
+    for row in planted:
+        if row.samples:
+            rows.append(BarAmount(row.label, row.samples, row.rubrics, group=row.cluster))
     return amounts(rows, (_("samples"), _("rubrics")), name="traps", title=title)
+
+
+@register.filter
+def without_samples(planted: Iterable[TermCounts]) -> list[str]:
+    """The traps that no sample has: makers look for them."""
+    return [row.label for row in planted if not row.samples]
 
 
 @register.simple_tag

@@ -120,6 +120,19 @@ def test_a_batch_without_a_plan_shows_no_plan(admin: Client, source: Source, mod
     assert "Checks before review" not in page
 
 
+def test_a_composition_names_the_traps_that_no_sample_has(admin: Client, source: Source, models: str) -> None:
+    batch = batch_over(source, models, checks=())
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    drawn, _head, missing = page.partition("Without samples")
+    planted = {trap for traps in SampleVersion.objects.values_list("traps", flat=True) for trap in traps}
+    chart, sentence = drawn[drawn.index('id="reached"') :], missing.partition("</p>")[0]
+    subtypes = [term for term in registry.built_in_terms("mhb") if term.parent]
+    assert len(planted) < len(subtypes)
+    for term in subtypes:
+        label = f"{term.code} {term.label}"
+        assert (label in chart, label in sentence) == (term.code in planted, term.code not in planted)
+
+
 def test_a_sample_leads_to_its_case_and_back(admin: Client, source: Source, models: str) -> None:
     batch = batch_over(source, models, checks=())
     for version in SampleVersion.objects.filter(draft__batch=batch):
