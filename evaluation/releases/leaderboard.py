@@ -104,8 +104,8 @@ class IncompleteResult:
 class Leaderboard:
     """The models of a release, the best first, by the first rate on all data sets or the first.
 
-    Incomplete results that are published as such come last. Ranked are the models whose runs were
-    judged in the way that most models share.
+    Ranked are the models whose runs were judged in the way that most models share. Others come
+    after them, and incomplete results that are published as such come last.
     `left_out`: finished runs without a model that is complete, or with other settings.
     `judges`: the judges of the runs shown.
     `undecided`: samples that are reported as wrong, without a decision; they count.
@@ -266,10 +266,11 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             entry = replace(entry, rank=rank_of.get(entry.endpoint))
         with_ranks.append(entry)
 
-    def place(entry: LeaderboardEntry) -> tuple[bool, bool, bool, float, str]:
+    def place(entry: LeaderboardEntry) -> tuple[bool, bool, bool, bool, float, str]:
         value = entry.deciding.value
         comes_last = entry.selected and not all_ranked
-        return entry.coverage is not None, comes_last, value is None, sign * (value or 0), entry.endpoint
+        differs = bool(entry.differs)
+        return entry.coverage is not None, comes_last, differs, value is None, sign * (value or 0), entry.endpoint
 
     with_ranks.sort(key=place)
     judges = {entry.judge for entry in entries} - {""}

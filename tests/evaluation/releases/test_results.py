@@ -120,6 +120,7 @@ def test_only_runs_judged_alike_are_ranked(large_release: Release, admin: Client
         assert ranks() == ranked
     board = leaderboard(large_release)
     assert {e.endpoint: [each.name for each in e.differs] for e in board.entries if e.differs} == expected
+    assert [entry.endpoint for entry in board.entries][:2] == list(ranked), "what is not ranked comes after what is"
     page = text_of(admin.get(address("results", large_release)))
     assert "another-judge" in page
     assert "instead of judge" in page
