@@ -145,7 +145,8 @@ def _json(path: Path, value: Any) -> Path:
 
 def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     with replace_files(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(canonical(row) + "\n" for row in rows)
+        for row in rows:
+            file.write(canonical(row) + "\n")
     return path
 
 
@@ -247,14 +248,19 @@ def _clusters(run: Run, samples: pl.DataFrame) -> dict[int, str]:
     """Primary key of each sample -> key of the first sample of the same cluster."""
     cluster_of = dict(samples.select("sample", "cluster").iter_rows())
     names: dict[int, str] = {}
+    first_of: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
-    return {pk: names.setdefault(cluster_of[pk], key) for pk, key in rows}
+    for pk, key in rows:
+        first_of[pk] = names.setdefault(cluster_of[pk], key)
+    return first_of
 
 
 def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and their facet values, without any text of the release."""
-    scores = [rate.score for rate in report.rates if rate.score]
-    names = {*(view.name for view in report.views), *(facet for score in scores for facet in score.facets)}
+    names = {view.name for view in report.views}
+    for rate in report.rates:
+        if rate.score:
+            names.update(rate.score.facets)
     loaded = load_samples(run.release)
     clusters, withdrawn = _clusters(run, loaded), set(loaded.filter("withdrawn")["sample"])
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
@@ -291,7 +297,9 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
     if protocol.ask_model is None:
         models = models[:1]
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
-    for sample in (rows if with_held_out else rows.exclude(split=HELD_OUT)).iterator(chunk_size=CHUNK):
+    if not with_held_out:
+        rows = rows.exclude(split=HELD_OUT)
+    for sample in rows.iterator(chunk_size=CHUNK):
         with queries.prompts_of(run):
             asks = queries.questions(protocol, sample, run.seed, datasets)
         for ask in asks:
@@ -315,14 +323,21 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
             yield from judge_prompts
 
 
+def _messages(request: Request) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.text} for message in request.messages]
+
+
 def _question_row(sample: ReleasedSample, ask: Ask, request: Request) -> dict[str, Any]:
+    after = {}
+    if ask.after:
+        after = {"after": ask.after}
     return {
         "role": "target",
         "sample": sample.key,
         "variant": ask.variant,
-        **({"after": ask.after} if ask.after else {}),
+        **after,
         "prompt": request.prompt,
-        "messages": [{"role": message.role, "content": message.text} for message in request.messages],
+        "messages": _messages(request),
         "temperature": request.temperature,
         "top_p": request.top_p,
         "max_tokens": request.max_tokens,
@@ -336,15 +351,23 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     calls = []
     if rubrics:
         calls = queries.example_judgings(protocol, sample, rubrics, run.judging, preset=preset)
-    usual = [request for key, request, _shape in calls if key not in protocol.by_rubric]
-    special = [request for key, request, _shape in calls if key in protocol.by_rubric]
+    usual: list[Request] = []
+    special: list[Request] = []
+    for key, request, _shape in calls:
+        if key in protocol.by_rubric:
+            special.append(request)
+        else:
+            usual.append(request)
     for request in (*usual[:1], *special):
+        temperature = request.temperature
+        if temperature is None:
+            temperature = run.judge_temperature
         yield {
             "role": "judge",
             "sample": sample.key,
             "prompt": request.prompt,
-            "messages": [{"role": message.role, "content": message.text} for message in request.messages],
-            "temperature": run.judge_temperature if request.temperature is None else request.temperature,
+            "messages": _messages(request),
+            "temperature": temperature,
         }
 
 
@@ -360,7 +383,9 @@ def _verdicts_again(run: Run, again: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """The verdicts on what was asked or judged again, without the texts."""
     columns = ("pk", "endpoint__name", "sample__key", "variant", "repeat")
     asked = Response.objects.filter(pk__in=again["response"].unique().to_list()).values_list(*columns)
-    answers = {pk: dict(zip(("model", "sample", "variant", "repeat"), rest, strict=True)) for pk, *rest in asked}
+    answers = {}
+    for pk, model, sample, variant, repeat in asked:
+        answers[pk] = {"model": model, "sample": sample, "variant": variant, "repeat": repeat}
     keys = dict(ReleasedRubric.objects.filter(sample__release=run.release_id).values_list("pk", "key"))
     for kind, judge, response, rubric, said in again.iter_rows():
         yield {"kind": kind, "judge": judge, **answers[response], "rubric": keys[rubric], "verdict": said}
@@ -377,9 +402,10 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
         if row.get("withheld"):
             del row["detail"]  # an error may quote the answer
         replied_at = paid_at or read_at
+        for name in REPLY_COLUMNS:
+            row[name] = row[name] or ""
         yield {
             **row,
-            **{name: row[name] or "" for name in REPLY_COLUMNS},
             "outcome": row["outcome"] or OPEN,
             "oddity": oddity,
             "replied_at": replied_at and replied_at.isoformat(),
@@ -425,6 +451,7 @@ def _withheld(rows: Iterable[dict[str, Any]], with_held_out: bool, *texts: str) 
     """The rows, those of held-out samples without their texts unless `with_held_out`."""
     for row in rows:
         if row.pop("split") == HELD_OUT and not with_held_out:
-            yield {name: value for name, value in row.items() if name not in texts} | {"withheld": True}
-        else:
-            yield row
+            for name in texts:
+                del row[name]
+            row["withheld"] = True
+        yield row

@@ -1,11 +1,10 @@
 """Comparisons of two runs: changes by model with paired intervals, and the samples that flipped."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.models import Run
@@ -127,8 +126,12 @@ class RunComparison:
     @property
     def incomplete(self) -> list[tuple[int, Coverage]]:
         """The models that lack verdicts, each with the number of its run."""
-        both = [(self.first, self.first_coverage), (self.second, self.second_coverage)]
-        return [(run.pk, of_model) for run, covered in both for of_model in covered if not of_model.complete]
+        lacking = []
+        for run, covered in ((self.first, self.first_coverage), (self.second, self.second_coverage)):
+            for of_model in covered:
+                if not of_model.complete:
+                    lacking.append((run.pk, of_model))
+        return lacking
 
     @property
     def rates(self) -> Sequence[Rate]:
@@ -159,57 +162,65 @@ def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
     if first.release.benchmark != second.release.benchmark:
         raise errors.OtherBenchmarks(f"{first.release.benchmark}, {second.release.benchmark}")
     protocol = registry.protocol(first.release.benchmark)
-    names = [list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)) for run in (first, second)]
-    pairs = [(name, name) for name in names[0] if name in names[1]]
-    if not pairs and len(names[0]) == len(names[1]) == 1:
-        pairs = [(names[0][0], names[1][0])]
+    in_second = queries.data_sets_of(second)
+    datasets = [dataset for dataset in queries.data_sets_of(first) if dataset in in_second]
+    before, after = _Side(first, protocol, datasets), _Side(second, protocol, datasets)
+    pairs = [(name, name) for name in before.models if name in after.models]
+    only_first = [name for name in before.models if name not in after.models]
+    only_second = [name for name in after.models if name not in before.models]
+    if not pairs and len(only_first) == len(only_second) == 1:
+        pairs = [(only_first.pop(), only_second.pop())]
     shared, changed = _shared_samples(first, second)
     released = ReleasedSample.objects.filter(release__in=(first.release_id, second.release_id))
     hidden = set(released.values_list("key", flat=True))
     hidden -= set(visible_to(reader, released).values_list("key", flat=True))
-    datasets = [dataset for dataset in queries.data_sets_of(first) if dataset in queries.data_sets_of(second)]
-    sides = _Side(first, protocol, datasets), _Side(second, protocol, datasets)
-    minimum = max(side.plan.minimum for side in sides)
+    minimum = max(before.plan.minimum, after.plan.minimum)
     rows: list[ModelChange] = []
     for rate in protocol.rates:
-        if all(has_data(side.frame, rate) for side in sides):
-            rows += _model_changes(rate, datasets, protocol, shared, hidden, sides, pairs, minimum)
-    order = [name for name, _label, _indexes in _groups(datasets, protocol)]
+        if has_data(before.frame, rate) and has_data(after.frame, rate):
+            rows += _model_changes(rate, datasets, protocol, shared, hidden, before, after, pairs, minimum)
+    order = list(dict(protocol.columns(datasets)))
     rows.sort(key=lambda row: (pairs.index((row.first, row.second)), order.index(row.dataset)))
-    matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     return RunComparison(
         first,
         second,
         first.release_id == second.release_id,
         len(shared),
         changed,
-        [name for name in names[0] if name not in matched[0]],
-        [name for name in names[1] if name not in matched[1]],
+        only_first,
+        only_second,
         rows,
-        tuple(sides[1].comparability.differences(sides[0].comparability)),
-        *(coverage(side.frame) for side in sides),
+        tuple(after.comparability.differences(before.comparability)),
+        coverage(before.frame),
+        coverage(after.frame),
     )
 
 
-def _shared_samples(first: Run, second: Run) -> tuple[dict[str, str], int]:
-    """The samples in both releases, as key -> task, and how many of them differ in version."""
+def _shared_samples(first: Run, second: Run) -> tuple[set[str], int]:
+    """The keys of samples in both releases, and how many of them differ in task or version."""
     in_first, in_second = _samples(first), _samples(second)
-    shared = {key: task for key, (task, _version) in in_first.items() if key in in_second}
-    return shared, sum(in_first[key] != in_second[key] for key in shared)
+    shared, changed = set(), 0
+    for key, sample in in_first.items():
+        if key in in_second:
+            shared.add(key)
+            changed += sample != in_second[key]
+    return shared, changed
 
 
 def _samples(run: Run) -> dict[str, tuple[str, int]]:
-    """Key of each sample of the release that counts, in its order -> task and version."""
-    rows = errata.standing(run.release).order_by("position").values_list("key", "task", "version_id")
-    return {key: (task, version) for key, task, version in rows}
+    """Key of each sample of the release that counts -> task and version."""
+    samples = {}
+    for key, task, version in errata.standing(run.release).order_by("position").values_list("key", "task", "version_id"):
+        samples[key] = (task, version)
+    return samples
 
 
 class _Side:
     """One of the two runs: its verdicts on the shared data sets, counted by its own plan."""
 
     def __init__(self, run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> None:
-        endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-        self.plan: Plan = plan_of(run, protocol, endpoints)
+        self.models = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+        self.plan: Plan = plan_of(run, protocol, self.models)
         self.frame: Frame = run_frame(run, datasets, self.plan.outcomes).current
         withdrawn = errata.withdrawn_by_release([run.release_id]).get(run.release_id, 0)
         self.comparability = comparability(run, protocol, withdrawn)
@@ -217,15 +228,21 @@ class _Side:
 
     def places(self, totals: UnitTotals) -> dict[tuple[str, int], int]:
         """(key of a sample, place of a data set) -> place of the unit, of those of the arm."""
-        units = zip(totals.units.sample.tolist(), totals.units.dataset.tolist(), totals.in_arm.tolist(), strict=True)
-        return {(self.keys[sample], data): place for place, (sample, data, in_arm) in enumerate(units) if in_arm}
+        samples, datasets = totals.units.sample.tolist(), totals.units.dataset.tolist()
+        places = {}
+        for place in np.flatnonzero(totals.in_arm).tolist():
+            places[self.keys[samples[place]], datasets[place]] = place
+        return places
 
 
 def _groups(datasets: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
     """(name, label, indexes) of each data set, and of all of them pooled."""
-    groups = [(dataset.name, dataset.label, [index]) for index, dataset in enumerate(datasets)]
-    if protocol.pools(datasets):
-        groups.append((COMBINED, gettext_noop("Combined"), list(range(len(datasets)))))
+    groups = []
+    for index, (name, label) in enumerate(protocol.columns(datasets)):
+        indexes = [index]
+        if name == COMBINED:
+            indexes = list(range(len(datasets)))
+        groups.append((name, label, indexes))
     return groups
 
 
@@ -233,37 +250,38 @@ def _model_changes(
     rate: Rate,
     datasets: Sequence[DataSet],
     protocol: Protocol,
-    shared: Mapping[str, str],
+    shared: Container[str],
     hidden: Container[str],
-    sides: tuple[_Side, _Side],
+    first: _Side,
+    second: _Side,
     pairs: Sequence[tuple[str, str]],
     minimum: int,
 ) -> list[ModelChange]:
-    totals = [unit_totals(side.frame, [rate])[rate.name] for side in sides]
-    first, second = (side.places(of_side) for side, of_side in zip(sides, totals, strict=True))
+    of_first, of_second = unit_totals(first.frame, [rate])[rate.name], unit_totals(second.frame, [rate])[rate.name]
+    places_in_first, places_in_second = first.places(of_first), second.places(of_second)
     rows = []
     for name, label, indexes in _groups(datasets, protocol):
-        shared_units = [
-            (key, unit, second[key, dataset])
-            for (key, dataset), unit in first.items()
-            if dataset in indexes and key in shared and (key, dataset) in second
-        ]
-        first_units = np.array([unit for _key, unit, _other in shared_units], dtype=np.int64)
-        second_units = np.array([unit for _key, _other, unit in shared_units], dtype=np.int64)
-        clusters = totals[0].units.cluster[first_units]
+        keys: list[str] = []
+        units: list[tuple[int, int]] = []
+        for (key, dataset), unit in places_in_first.items():
+            if dataset in indexes and key in shared and (key, dataset) in places_in_second:
+                keys.append(key)
+                units.append((unit, places_in_second[key, dataset]))
+        first_units, second_units = np.array(units, dtype=np.int64).reshape(-1, 2).T
+        clusters = of_first.units.cluster[first_units]
         for pair in pairs:
-            before, after = totals[0].of(pair[0], first_units), totals[1].of(pair[1], second_units)
+            before, after = of_first.of(pair[0], first_units), of_second.of(pair[1], second_units)
             names = {"dataset": name, "first": pair[1], "second": pair[0]}
             difference = compare_pair(rate, after, before, clusters, names, minimum)
             in_both = before.in_scope & after.in_scope
-            flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
-            worse = sum(int(after.hits[index] > 0) for index in flipped)
-            listed = [index for index in flipped if shared_units[index][0] not in hidden]
-            flips = []
-            for index in listed[:MAX_FLIPS]:
-                of_first = int(before.hits[index]), int(before.counted[index])
-                of_second = int(after.hits[index]), int(after.counted[index])
-                flips.append(Flip(shared_units[index][0], of_first, of_second))
+            flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0)))
+            worse = int((after.hits[flipped] > 0).sum())
+            flips: list[Flip] = []
+            for index in flipped.tolist():
+                if keys[index] not in hidden and len(flips) < MAX_FLIPS:
+                    then = int(before.hits[index]), int(before.counted[index])
+                    now = int(after.hits[index]), int(after.counted[index])
+                    flips.append(Flip(keys[index], then, now))
             fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
             rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))
     return rows

@@ -84,7 +84,10 @@ def parse(path: str) -> Iterator[tuple[Any, ...]]:
     Raises UnreadableResults if it is neither JSON Lines, nor a table, nor a log of another tool.
     """
     for entry in _entries(Path(path)):
-        yield entry if isinstance(entry, VerdictRow) else astuple(entry)
+        if isinstance(entry, VerdictRow):
+            yield entry
+        else:
+            yield astuple(entry)
 
 
 def parse_together(path: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -116,11 +119,14 @@ def _entries(path: Path) -> Iterator[Entry]:
     with open_text(path) as text:
         first = text.readline(MAX_LINE + 1)
     with open_text(path) as text:
-        yield from _log_rows(_load_json(text)) if _is_document(first) else _line_rows(text)
+        if _is_document(first):
+            yield from _log_rows(_load_json(text))
+        else:
+            yield from _line_rows(text)
 
 
 def _missing_columns(header: list[str]) -> str:
-    return ", ".join(repr(column) for column in COLUMNS if column not in header)
+    return ", ".join([repr(column) for column in COLUMNS if column not in header])
 
 
 def _table_rows(path: Path) -> Iterator[Entry]:
@@ -207,7 +213,10 @@ def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
 
 def _checked(found: Iterable[tool_logs.Found]) -> Iterator[Entry]:
     for where, row in found:
-        yield RefusedRow(where, row) if isinstance(row, str) else _validated(where, row)
+        if isinstance(row, str):
+            yield RefusedRow(where, row)
+        else:
+            yield _validated(where, row)
 
 
 def _validated(where: str, row: Any) -> Entry:
@@ -216,9 +225,10 @@ def _validated(where: str, row: Any) -> Entry:
         return RefusedRow(where, "not a JSON object")
     texts = {name: row.get(name, "") for name in NAMES} | {name: row.get(name) or "" for name in TEXTS}
     for name, value in texts.items():
-        required = name in REQUIRED
-        if not isinstance(value, str) or (required and not value):
-            return RefusedRow(where, f"{name}: {'missing or not text' if required else 'not text'}")
+        if name in REQUIRED and not (isinstance(value, str) and value):
+            return RefusedRow(where, f"{name}: missing or not text")
+        if not isinstance(value, str):
+            return RefusedRow(where, f"{name}: not text")
     if any(len(texts[name]) > MAX_NAME for name in SHORT):
         return RefusedRow(where, f"the name of a model, judge or log has at most {MAX_NAME} characters")
     if texts["void"] and texts["void"] not in VOIDS:

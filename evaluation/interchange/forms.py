@@ -89,8 +89,10 @@ class ChecksForm(SpendingForm):
         super().__init__(*args, **kwargs)
         self._run = run
         protocol = registry.protocol(run.release.benchmark)
-        names = [name for name in protocol.policies if name not in run.policies]
-        texts = [(name, gettext(POLICIES[name].label)) for name in names]
+        texts = []
+        for name in protocol.policies:
+            if name not in run.policies:
+                texts.append((name, gettext(POLICIES[name].label)))
         self._offer("policies", texts, is_offered=bool(texts and run.judge))
         if run.judge:
             kinds = PolicyAnswer.Again.choices
@@ -135,4 +137,7 @@ class CompareForm(forms.Form):
 
 def _title(run: Run) -> str:
     title = gettext("Run %(n)s") % {"n": run.pk}
-    return " · ".join(part for part in (title, str(run.release), run.study) if part)
+    title += f" · {run.release}"
+    if run.study:
+        title += f" · {run.study}"
+    return title

@@ -138,11 +138,15 @@ def model_names(lines: Iterable[str]) -> dict[str, str]:
     NAME may be empty: the model of rows without one. Raises WrongResults, which names the line.
     """
     names: dict[str, str] = {}
-    for line in (line.strip() for line in lines):
-        name, sign, endpoint = (part.strip() for part in line.rpartition("="))
-        if line and not (sign and endpoint):
+    for whole_line in lines:
+        line = whole_line.strip()
+        if not line:
+            continue
+        before, sign, after = line.rpartition("=")
+        name, endpoint = before.strip(), after.strip()
+        if not (sign and endpoint):
             raise errors.WrongResults(f"models: {line[:100]} is not NAME=ENDPOINT")
-        if line and names.setdefault(name, endpoint) != endpoint:
+        if names.setdefault(name, endpoint) != endpoint:
             raise errors.WrongResults(f"models: {name[:100]} is named twice")
     return names
 
@@ -253,9 +257,11 @@ class _Importer:
                     marked.append((question, rubric, row.void))
         self._insert(answers)
         self._mark_void(answers, marked)
-        if added := sum(len(answer.new_verdicts) for answer in answers.values()):
+        added = sum([len(answer.new_verdicts) for answer in answers.values()])
+        if added:
             # After each chunk, so that cached numbers expire even if the import stops.
-            self._run.rubrics_total += 0 if self._run.panel else added
+            if not self._run.panel:
+                self._run.rubrics_total += added
             self._run.finished_at = timezone.now()
             self._run.save(update_fields=["rubrics_total", "finished_at"])
         on_chunk(self.result)
@@ -294,10 +300,12 @@ class _Importer:
 
     def _read_remarks(self, chunk: list[Entry]) -> int:
         """Keep what the file says about itself; returns how many entries that were."""
-        remarks = [entry.text for entry in chunk if isinstance(entry, AboutFile)]
-        for text in remarks:
-            self._remark(text)
-        return len(remarks)
+        remarks = 0
+        for entry in chunk:
+            if isinstance(entry, AboutFile):
+                self._remark(entry.text)
+                remarks += 1
+        return remarks
 
     # ------------------------------------------------------------------------------------- matching
 
@@ -406,8 +414,10 @@ class _Importer:
         for pk, rubric, reason in voids.values_list("response", "rubric", "reason"):
             by_pk[pk].void[rubric] = reason
         judgments = Judgment.objects.filter(response__in=by_pk)
-        sole = judgments.values_list("response_id", "rubric_id", Value(SOLE_JUDGE), "verdict", "error")
-        known = several_judges.votes_on(self._run, by_pk) if self._run.panel else sole
+        if self._run.panel:
+            known = several_judges.votes_on(self._run, by_pk)
+        else:
+            known = judgments.values_list("response_id", "rubric_id", Value(SOLE_JUDGE), "verdict", "error")
         for response, rubric, judge, verdict, error in known:
             by_pk[response].verdicts[rubric, judge] = (verdict, error)
         return answers

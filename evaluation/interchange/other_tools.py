@@ -34,7 +34,10 @@ def tool_of(value: Any) -> str:
     """The tool that wrote a JSON value, a whole file or a line of one; '' for none of these."""
     if not isinstance(value, dict):
         return ""
-    return next((name for name, tool in _TOOLS.items() if tool.recognises(value)), "")
+    for name, tool in _TOOLS.items():
+        if tool.recognises(value):
+            return name
+    return ""
 
 
 def answer_rows(where: str, value: Any) -> Iterator[Found]:
@@ -185,8 +188,10 @@ def _openai_item(item: Fields) -> _Answer:
     keys = [criterion["key"] for criterion in source.get("criteria") or ()]
     if not source.get("sample_id") or not keys:
         raise Missing("'sample_id' and 'criteria' of the item are missing, as only our export has them")
-    graded = {_criterion(str(result["name"]), keys): result for result in item.get("results") or ()}
-    graded.pop("", None)
+    graded = {}
+    for result in item.get("results") or ():
+        if key := _criterion(str(result["name"]), keys):
+            graded[key] = result
     if not graded:
         raise Missing(f"no grader is named after a criterion ({', '.join(keys):.100})")
     sample = item.get("sample") or {}
@@ -197,7 +202,10 @@ def _openai_item(item: Fields) -> _Answer:
 
 def _criterion(name: str, keys: list[str]) -> str:
     """The criterion after which a grader is named; the platform adds '-' and an id."""
-    return next((key for key in keys if name == key or name.startswith(f"{key}-")), "")
+    for key in keys:
+        if name == key or name.startswith(f"{key}-"):
+            return key
+    return ""
 
 
 def _openai_log(value: Fields) -> _Answer:  # noqa: ARG001

@@ -14,7 +14,7 @@ from pydantic import Field
 from evaluation import registry
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import COMBINED, REWORDED
-from evaluation.protocol import DataSet
+from evaluation.protocol import DataSet, FacetView
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
 from evaluation.runs.verdicts import load_samples
@@ -93,16 +93,18 @@ def release_power(
     Control samples, which have no traps, and withdrawn ones are left out.
     """
     protocol = registry.protocol(release.benchmark)
-    shown = datasets
-    if shown is None:
-        shown = queries.usual_data_sets(release)
-    labels = {term.code: term.label for term in samples_queries.terms(release.benchmark)}
+    if datasets is None:
+        datasets = queries.usual_data_sets(release)
+    views: Sequence[FacetView] = ()
+    if facets:
+        views = protocol.facets
+    labels = samples_queries.term_labels(release.benchmark)
     rate, correlation, difference = expected.rate, expected.correlation, expected.difference
     pairs = max(1, expected.models * (expected.models - 1) // 2)
-    sizes = _sizes(release, [view.name for view in protocol.facets] if facets else [])
-    groups: list[tuple[str, str, set[str]]] = [(dataset.name, dataset.label, {dataset.task}) for dataset in shown]
-    if protocol.pools(shown):
-        groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in shown}))
+    sizes = _sizes(release, [view.name for view in views])
+    groups: list[tuple[str, str, set[str]]] = [(dataset.name, dataset.label, {dataset.task}) for dataset in datasets]
+    if protocol.pools(datasets):
+        groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in datasets}))
 
     if primary:
         family = pairs
@@ -134,10 +136,11 @@ def release_power(
         )
 
     cells = [cell(group, "", "", "") for group in groups]
-    for view in protocol.facets if facets else ():
+    for view in views:
         value_labels = dict(view.values) or labels
-        values = sorted(value for facet, value in sizes if facet == view.name)
-        cells += [cell(group, view.name, value, value_labels.get(value, value)) for group in groups for value in values]
+        values = sorted([value for facet, value in sizes if facet == view.name])
+        for group in groups:
+            cells += [cell(group, view.name, value, value_labels.get(value, value)) for value in values]
     return [power for power in cells if power.criteria]
 
 

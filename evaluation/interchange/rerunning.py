@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +73,10 @@ def repeat_of(folder: Path, **budget: Any) -> Repeat:
             fresh=True,
         )
         models = {model["endpoint"]: model for model in about["models"]}
-        differences = [_differences(endpoint, models[endpoint.name]) for endpoint in repeated.asked]
-        return Repeat(repeated, tuple(chain.from_iterable(differences)))
+        differences: list[str] = []
+        for endpoint in repeated.asked:
+            differences += _differences(endpoint, models[endpoint.name])
+        return Repeat(repeated, tuple(differences))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.WrongBundle(f"{folder}: {type(error).__name__} {error}") from error
 
@@ -105,6 +106,9 @@ def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
         differences.append(f"{endpoint.name}: model {endpoint.model}, then {then['model']}")
     for name in LAUNCH_SETTINGS:
         now, before = getattr(endpoint, name), then["settings"].get(name)
-        if (now if now is not False and now not in (None, "", {}) else None) != before:
+        stated = now
+        if now is False or now in (None, "", {}):
+            stated = None  # a bundle leaves out what is not set
+        if stated != before:
             differences.append(f"{endpoint.name}: {name} {now}, then {before}")
     return differences

@@ -18,9 +18,13 @@ VoteRow = tuple[int, int, int, Verdict, str]  # response, rubric, judge, verdict
 def judge_named(run: Run, name: str) -> Endpoint | None:
     """The judge of the study whose endpoint or model has this name, with or without provider."""
     judges = queries.judges_of(run)
-    exact = (judge for judge in judges if name in (judge.name, judge.model))
-    alike = (judge for judge in judges if is_same_model(name, judge.model))
-    return next(exact, None) or next(alike, None)
+    for judge in judges:
+        if name in (judge.name, judge.model):
+            return judge
+    for judge in judges:
+        if is_same_model(name, judge.model):
+            return judge
+    return None
 
 
 def is_same_model(first: str, second: str) -> bool:
@@ -28,7 +32,7 @@ def is_same_model(first: str, second: str) -> bool:
 
     Two names with different providers are not the same.
     """
-    short, long = sorted((re.split("[/:]", name.casefold()) for name in (first, second)), key=len)
+    short, long = sorted([re.split("[/:]", first.casefold()), re.split("[/:]", second.casefold())], key=len)
     return long[-len(short) :] == short
 
 
@@ -43,15 +47,12 @@ def add_judge(run: Run, judge: Endpoint) -> None:
     judgments, last = Judgment.objects.filter(run=run).order_by("pk"), 0
     while chunk := list(judgments.filter(pk__gt=last)[:CHUNK]):
         last = chunk[-1].pk
-        Vote.objects.bulk_create(
-            Vote(
-                run=run,
-                judgment=judgment,
-                judge=first,
-                **{name: getattr(judgment, name) for name in ("status", "verdict", "error", "explanation")},
-            )
-            for judgment in chunk
-        )
+        votes = []
+        for judgment in chunk:
+            vote = Vote(run=run, judgment=judgment, judge=first, status=judgment.status, error=judgment.error)
+            vote.verdict, vote.explanation = judgment.verdict, judgment.explanation
+            votes.append(vote)
+        Vote.objects.bulk_create(votes)
 
 
 def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int, str, str]]:
@@ -62,27 +63,25 @@ def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int
 
 def store_votes(run: Run, votes: Sequence[VoteRow]) -> None:
     """Store votes, and decide or re-decide the criteria they are on."""
-    criteria = dict.fromkeys((response, rubric) for response, rubric, *_vote in votes)
+    criteria = dict.fromkeys([(response, rubric) for response, rubric, *_vote in votes])
     judgments = Judgment.objects.filter(run=run, response__in={response for response, _rubric in criteria})
-    known = {(row.response_id, row.rubric_id): row.pk for row in judgments.only("response_id", "rubric_id")}
+    known = {(row.response_id, row.rubric_id): row for row in judgments.only("response_id", "rubric_id")}
+    reopened, new = [], []
+    for response, rubric in criteria:
+        if (response, rubric) in known:
+            reopened.append(known[response, rubric].pk)
+        else:
+            new.append(Judgment(run=run, response_id=response, rubric_id=rubric))
     opened = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
-    judgments.filter(pk__in=[known[each] for each in criteria if each in known]).update(**opened)
-    new = Judgment.objects.bulk_create(
-        Judgment(run=run, response_id=response, rubric_id=rubric)
-        for response, rubric in criteria
-        if (response, rubric) not in known
-    )
-    pks = known | {(row.response_id, row.rubric_id): row.pk for row in new}
-    Vote.objects.bulk_create(
-        Vote(
-            run=run,
-            judgment_id=pks[response, rubric],
-            judge_id=judge,
-            verdict=verdict,
-            error=error,
-            explanation=explanation,
-            status=Status.DONE if verdict else Status.FAILED,
-        )
-        for response, rubric, judge, (verdict, error), explanation in votes
-    )
-    decide_judgments(panel_of(run), [pks[each] for each in criteria])
+    judgments.filter(pk__in=reopened).update(**opened)
+    for judgment in Judgment.objects.bulk_create(new):
+        known[judgment.response_id, judgment.rubric_id] = judgment
+    cast = []
+    for response, rubric, judge, (verdict, error), explanation in votes:
+        vote = Vote(run=run, judgment_id=known[response, rubric].pk, judge_id=judge, verdict=verdict, error=error)
+        vote.explanation, vote.status = explanation, Status.DONE
+        if not verdict:
+            vote.status = Status.FAILED
+        cast.append(vote)
+    Vote.objects.bulk_create(cast)
+    decide_judgments(panel_of(run), [known[criterion].pk for criterion in criteria])

@@ -98,7 +98,10 @@ def check_run(request: HttpRequest, pk: int) -> HttpResponse:
         return RUNS.address("", pk)
 
     pages = ("evaluation/interchange/checks.html", "evaluation/interchange/checks_estimate.html")
-    form = forms.ChecksForm(request.POST if request.method == "POST" else None, run=run)
+    data = None
+    if request.method == "POST":
+        data = request.POST
+    form = forms.ChecksForm(data, run=run)
     return Launch(*pages, estimate_checks, check, lambda _checks: {"run": run}).respond(request, form, {"run": run})
 
 
@@ -114,22 +117,30 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     others = list(dict.fromkeys(request.GET.getlist("run")))[:MAX_COMPARED]
     bound = [forms.CompareForm({"run": other}, of=run) for other in others]
-    comparisons = [
-        comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run, request.user)
-        for form in bound
-        if form.is_valid()
-    ]
-    invalid = next((form for form in bound if form.errors), None)
-    form = invalid or next(iter(bound), None) or forms.CompareForm(of=run)
-    notes = [RUNS.page_notes(each) for each in (run, *(comparison.first for comparison in comparisons))]
+    invalid = [form for form in bound if form.errors]
+    comparisons = []
+    for form in bound:
+        if form.is_valid():
+            other = RUNS.get(int(form.cleaned_data["run"]))
+            comparisons.append(comparing.compare_runs(other, run, request.user))
+    first, *_others = [*invalid, *bound] or [forms.CompareForm(of=run)]
+    notes = RUNS.page_notes(run)
+    simulated = notes["simulated"]
+    compared = []
+    for comparison in comparisons:
+        simulated = RUNS.page_notes(comparison.first)["simulated"] or simulated
+        compared.append((comparison, _comparison_rows(comparison)))
+    claims = None
+    if is_over(run):
+        claims = claims_of_run(run)
     context: dict[str, Any] = {
         "run": run,
-        "form": form,
-        "offered": bool(form.choices),
-        "claims": claims_of_run(run) if is_over(run) else None,
-        "compared": [(comparison, _comparison_rows(comparison)) for comparison in comparisons],
-        **notes[0],
-        "simulated": any(each["simulated"] for each in notes),
+        "form": first,
+        "offered": bool(first.choices),
+        "claims": claims,
+        "compared": compared,
+        **notes,
+        "simulated": simulated,
     }
     return render(request, "evaluation/interchange/compare.html", context)
 
@@ -137,17 +148,20 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
 def _comparison_rows(comparison: comparing.RunComparison) -> list[dict[str, Any]]:
     """The rows of the table: figures as text, a mark on a common scale, links to the answers."""
     rates: dict[str, Rate] = {rate.name: rate for rate in comparison.rates}
-    rows = [change for change in comparison.rows if change.shared]
-    reach = reach_of(change.difference for change in rows)
+    shown = [change for change in comparison.rows if change.shared]
+    reach = reach_of([change.difference for change in shown])
 
     def link(run: int, model: str, dataset: str) -> str:
         return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={dataset}"
 
     def row(change: comparing.ModelChange) -> dict[str, Any]:
         difference, rate = change.difference, rates[change.rate]
+        name = change.first
+        if change.first != change.second:
+            name = f"{change.first} → {change.second}"
         return {
             "change": change,
-            "name": change.first if change.first == change.second else f"{change.first} → {change.second}",
+            "name": name,
             "dataset": _(change.label),
             "rate": _(rate.label),
             "first": format_share(difference.rates[1], percent=rate.percent),
@@ -162,4 +176,4 @@ def _comparison_rows(comparison: comparing.RunComparison) -> list[dict[str, Any]
             "more": change.worse + change.better - len(change.flips),
         }
 
-    return [row(change) for change in rows]
+    return [row(change) for change in shown]

@@ -56,7 +56,7 @@ def protocol_of(run: Mapping[str, Any]) -> Protocol:
     presets = {name: CountingPreset(name, outcomes=outcomes) for name, outcomes in about["presets"].items()}
     return Protocol(
         label=about["label"],
-        datasets=tuple(DataSet(**each) for each in about["datasets"]),
+        datasets=tuple([DataSet(**dataset) for dataset in about["datasets"]]),
         ask=lambda _sample, _seed: (),
         rates=tuple(map(rate_from_json, about["rates"])),
         facets=tuple(views),
@@ -67,7 +67,7 @@ def protocol_of(run: Mapping[str, Any]) -> Protocol:
         outcomes=about["outcomes"],
         presets=presets,
         wrong=frozenset(about["wrong"]),
-        scores=tuple(ScoreRule(**each) for each in about["scores"]),
+        scores=tuple([ScoreRule(**rule) for rule in about["scores"]]),
     )
 
 
@@ -148,7 +148,7 @@ class Rows:
 
     def _read_samples(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """The samples, rubrics and facets of the release. Ids are places in the file."""
-        counted_keys = {rate.only.value for rate in self.protocol.rates if rate.only and rate.only.facet == RUBRIC}
+        counted_keys = self.protocol.rubrics_with_rates
         samples, rubrics, members = list[Any](), list[Any](), list[Any]()
         cluster_of: dict[str, int] = {}
         for number, sample in enumerate(lines(self._folder / "samples.jsonl")):
@@ -267,7 +267,8 @@ class Rows:
         others = rows.join(judged, on=["response", "number"], how="anti", maintain_order="left")
         self._refuse(name, others, CRITERION, "no such judgment")
         numbers = known.select("response", pl.col("number").alias("rubric"), "scores").unnest("scores")
-        self.scored = sum(len(numbers) - numbers[each].null_count() for each in names)
+        for score in names:
+            self.scored += len(numbers) - numbers[score].null_count()
         return numbers
 
     def _read_votes(self) -> pl.DataFrame:
@@ -307,13 +308,14 @@ class Rows:
             expected = initial
         else:
             expected = len(self.judges)
-        left_out, each = self.run.get("judges_left_out", ()), self.run["settings"]["judgments"]
+        left_out = set(self.run.get("judges_left_out", ()))
         if self.run["origin"] == IMPORTED:  # elsewhere, a judge may have judged only a part
             expected = len(cast) or 1
         elif not is_settled:  # those that were left out may have voted before
-            expected -= sum(judge not in by_judge for judge in left_out)
-        whole = [len(votes) == each for judge, votes in by_judge.items() if judge not in left_out]
-        if len(cast) != expected or not all(whole):
+            expected -= len(left_out - by_judge.keys())
+        numbers_of_votes = {len(by_judge[judge]) for judge in by_judge.keys() - left_out}
+        is_whole = numbers_of_votes <= {self.run["settings"]["judgments"]}
+        if len(cast) != expected or not is_whole:
             self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
             return
         self.checked += 1

@@ -22,7 +22,7 @@ class Differences:
         self._compare((), counted, stated)
 
     def _add(self, path: Sequence[str], text: str) -> None:
-        place = ", ".join(part for part in path if part not in SILENT)
+        place = ", ".join([part for part in path if part not in SILENT])
         self.faults.append(": ".join(filter(None, [self._file, place, text])))
 
     def _compare(self, path: tuple[str, ...], counted: Any, stated: Any) -> None:
@@ -73,9 +73,8 @@ def _name(entry: Any) -> str:
         return entry
     if not isinstance(entry, Mapping):
         return ""
-    names = [entry[name] for name in NAMES if isinstance(entry.get(name), str) and entry[name]]
-    pair = entry.get("first"), entry.get("second")
-    both = " and ".join(each for each in pair if isinstance(each, str))
+    names, pair = _texts(entry, NAMES), _texts(entry, ("first", "second"))
+    both = " and ".join(pair)
     if isinstance(entry.get("judges"), list):
         both = " and ".join(map(str, entry["judges"]))
     if "only_first" in entry:
@@ -83,6 +82,16 @@ def _name(entry: Any) -> str:
     if "moves" in entry:
         return f"change {', '.join([*names, both])}"
     return ", ".join(filter(None, [*names, both]))
+
+
+def _texts(entry: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Those of the fields of these names that are texts."""
+    texts = []
+    for name in names:
+        value = entry.get(name)
+        if isinstance(value, str) and value:
+            texts.append(value)
+    return texts
 
 
 def is_same(path: Sequence[str], counted: Any, stated: Any) -> bool:

@@ -17,7 +17,10 @@ MODULES = (
 
 def paths(root: Path) -> Iterator[Path]:
     """The modules, in order of their names."""
-    yield from sorted(path for pattern in MODULES for path in root.glob(pattern))
+    found: list[Path] = []
+    for pattern in MODULES:
+        found += root.glob(pattern)
+    yield from sorted(found)
 
 
 def digest(root: Path) -> str:

@@ -43,11 +43,16 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
     oddities = []
     for (endpoint, ending), n in sorted(rows.oddities.items()):
         oddities.append({"endpoint": endpoint, "ending": ending, "responses": n})
-    by_error = {error: n for error, n in sorted(rows.judged.items()) if error}
-    cost = sum((Decimal(row["cost"]) for row in lines(folder / "calls.jsonl")), Decimal(0))
+    by_error = dict(sorted(rows.judged.items()))
+    by_error.pop("", None)  # those that were read
+    cost = Decimal(0)
+    for row in lines(folder / "calls.jsonl"):
+        cost += Decimal(row["cost"])
+    as_stated = {name: run[name] for name in STATED}
+    as_set = {name: run["settings"][name] for name in SETTINGS}
     return {
-        **{name: run[name] for name in STATED},
-        **{name: run["settings"][name] for name in SETTINGS},
+        **as_stated,
+        **as_set,
         "release": release["name"],
         "release_version": release["version"],
         "release_sha256": release["sha256"],
@@ -98,12 +103,13 @@ def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
     run, family_of = rows.run, rows.run["families"]
     tested = [Member(name, family_of[name]) for name in run["endpoints"]]
     judges = [Member(name, family_of[name]) for name in rows.judges]
+    makers = [(maker["role"], Member(maker["endpoint"], maker["family"])) for maker in run["makers"]]
     found = families.self_preference(
         lambda: (rows.frame.current, rows.votes),
         rows.protocol,
         has_panel=bool(run["panel"]),
         judges=judges,
-        makers=[(each["role"], Member(each["endpoint"], each["family"])) for each in run["makers"]],
+        makers=makers,
         tested=tested,
     )
     return values.preference(found, tested, judged)
@@ -112,25 +118,28 @@ def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
 def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     run = rows.run
     drawn = list(lines(folder / "validation.jsonl"))
-    response_of = {row[:4]: row[4] for row in rows.responses.select(*ANSWER, "response").iter_rows()}
+    response_of = {tuple(answer): pk for *answer, pk in rows.responses.select(*ANSWER, "response").iter_rows()}
     closed = dict(_closed(rows, response_of, drawn))
-    rubric_of = {row[:5]: row[5] for row in rows.judgments.select(*CRITERION, "number").iter_rows()}
+    rubric_of = {tuple(key): number for *key, number in rows.judgments.select(*CRITERION, "number").iter_rows()}
     answers, reviews = _answers(rows, closed, rubric_of, folder), list(lines(folder / "physicians.jsonl"))
     by_physicians = {}
     for key, by_role in answers.items():
         if PRIMARY in by_role:
             place = response_of[key[:4]], rubric_of[key]
-            others = [answer for role, answer in by_role.items() if role not in (PRIMARY, SECONDARY)]
-            by_physicians[place] = validation.physician_verdict(
-                *place, closed[key[:4]], by_role[PRIMARY], by_role.get(SECONDARY, ""), others
-            )
+            primary, secondary = by_role.pop(PRIMARY), by_role.pop(SECONDARY, "")
+            others = list(by_role.values())
+            by_physicians[place] = validation.physician_verdict(*place, closed[key[:4]], primary, secondary, others)
     judged = judged_criteria(rows.frame.current, rows.protocol, rows.plan)
     keys = dict(rows.rubrics.select("rubric", "key").iter_rows())
     models_drawn = {row["model"] for row in drawn}
+    not_drawn = [model for model in run["endpoints"] if model not in models_drawn]
     labels: tuple[LabelAgreement, ...] = ()
     if run["validation"]["by_rubric"]:
         labels = validation.labels(judged, by_physicians, keys, rows.plan.minimum)
-    by_third = {answer_of(row) for row in reviews if row["role"] not in (PRIMARY, SECONDARY)}
+    by_third = set()
+    for row in reviews:
+        if row["role"] not in (PRIMARY, SECONDARY):
+            by_third.add(answer_of(row))
     models, comparisons = validation.models_and_pairs(judged, rows.protocol.datasets, by_physicians, rows.plan)
     report = validation.ValidationReport(
         rate=judged.rate,
@@ -142,7 +151,7 @@ def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
         created_at=datetime.fromisoformat(run["validation"]["created_at"]),
         models=models,
         labels=labels,
-        not_drawn=tuple(model for model in run["endpoints"] if model not in models_drawn),
+        not_drawn=tuple(not_drawn),
         comparisons=comparisons,
     )
     return values.validation(report)

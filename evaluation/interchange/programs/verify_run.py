@@ -41,7 +41,9 @@ def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
 
 def _recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     rows = Rows(folder)
-    labels = {value: label for view in rows.protocol.facets for value, label in view.values}
+    labels: dict[str, str] = {}
+    for view in rows.protocol.facets:
+        labels |= view.values
     numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
     probe, validation = _stated_probe(folder), stated["report.json"]["validation"]

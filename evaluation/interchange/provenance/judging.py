@@ -1,6 +1,7 @@
 """The rows behind a report's figures on judges and costs: physicians' answers, families, calls."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.db.models import Q, QuerySet, Value
@@ -12,7 +13,7 @@ from evaluation.judges.summary import makers
 from evaluation.models import Judgment, Run, Validation, Vote
 from evaluation.protocol import Protocol
 from evaluation.runs.plan import plan_of
-from evaluation.runs.queries import judges_of
+from evaluation.runs.queries import judges_of, models_of
 from evaluation.runs.selecting_models import selecting_models
 from generation.common.chunks import CHUNK, chunked
 from generation.jobs.queries import stage_costs
@@ -32,21 +33,23 @@ ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of answer
 def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
     """The fields of run.json on the meaning of verdicts and on who judged."""
     validation = validation_of(run)
-    tested = [row.endpoint for row in run.tested.select_related("endpoint").order_by("pk")]
-    return {
-        "families": {endpoint.name: endpoint.model_family for endpoint in [*tested, *judges_of(run)]},
-        "makers": [
-            {"role": role, "endpoint": endpoint.name, "family": endpoint.model_family}
-            for role, endpoint in makers(run.release)
-        ],
-        "selection": list(selecting_models(run)),
-        "validation": validation
-        and {
+    families = {endpoint.name: endpoint.model_family for endpoint in [*models_of(run), *judges_of(run)]}
+    made_by = []
+    for role, endpoint in makers(run.release):
+        made_by.append({"role": role, "endpoint": endpoint.name, "family": endpoint.model_family})
+    checked = None
+    if validation:
+        checked = {
             "seed": validation.seed,
             "created_at": validation.created_at.isoformat(),
             "by_rubric": bool(protocol.by_rubric),
             "rate": validated_rate(protocol, plan_of(run, protocol, ())).name,
-        },
+        }
+    return {
+        "families": families,
+        "makers": made_by,
+        "selection": list(selecting_models(run)),
+        "validation": checked,
     }
 
 
@@ -58,10 +61,15 @@ def rows_on_answers(
     `to_answer`: the lookup from a row to its response. `order`: of the rows on one answer; answers
     are in the order of the release.
     """
-    names = {**{name: f"{to_answer}{column}" for name, column in ANSWER.items()}, **columns}
-    rows = rows.order_by(*(f"{to_answer}{name}" for name in ORDER), *order)
-    for values in rows.values_list(*names.values()).iterator(chunk_size=CHUNK):
+    names = [*ANSWER, *columns]
+    lookups = [*_prefixed(to_answer, ANSWER.values()), *columns.values()]
+    rows = rows.order_by(*_prefixed(to_answer, ORDER), *order)
+    for values in rows.values_list(*lookups).iterator(chunk_size=CHUNK):
         yield dict(zip(names, values, strict=True))
+
+
+def _prefixed(path: str, names: Iterable[str]) -> list[str]:
+    return [f"{path}{name}" for name in names]
 
 
 def validation_rows(validation: Validation) -> Iterator[dict[str, Any]]:
@@ -77,9 +85,9 @@ def physician_rows(validation: Validation) -> Iterator[dict[str, Any]]:
     items = validation.items.filter(case__state=Case.State.APPROVED).select_related(
         "response__sample", "response__endpoint"
     )
-    item_of = {item.case_id: item for item in items.order_by(*(f"response__{name}" for name in ORDER))}
+    item_of = {item.case_id: item for item in items.order_by(*_prefixed("response__", ORDER))}
     rows = counted_reviews().filter(case__in=item_of, phase=Phase.COMMIT).select_related("physician").order_by("pk")
-    reviews: dict[int, list[Any]] = {case: [] for case in item_of}
+    reviews: dict[int, list[Any]] = defaultdict(list)
     for review in rows:
         reviews[review.case_id].append(review)
     samples = {item.response.sample_id for item in item_of.values()}
@@ -88,7 +96,8 @@ def physician_rows(validation: Validation) -> Iterator[dict[str, Any]]:
         response = item.response
         for review in sorted(reviews[case], key=lambda review: (review.role, review.pk)):
             answers = answers_from_json(review.answers).questions
-            for pk, answer in sorted((rubric_pk(key), answer.value) for key, answer in answers.items()):
+            by_rubric = {rubric_pk(key): answer.value for key, answer in answers.items()}
+            for pk, answer in sorted(by_rubric.items()):
                 yield {
                     "model": response.endpoint.name,
                     "sample": response.sample.key,
@@ -110,16 +119,19 @@ def reply_rows(run: Run) -> Iterator[dict[str, Any]]:
     asked = Q(subject__startswith="judgment:") | Q(subject__startswith="vote:")
     calls = Call.objects.filter(asked, job=run, error="").order_by("pk")
     columns = ("subject", "endpoint__name", "model", "fingerprint", "started_at", "hit_of__started_at")
-    of_judgment = (*(f"response__{column}" for column in ANSWER.values()), "rubric__key")
+    of_judgment = [*_prefixed("response__", ANSWER.values()), "rubric__key"]
     for chunk in chunked(calls.values_list(*columns).iterator(chunk_size=CHUNK)):
         pks: dict[str, set[int]] = {"judgment": set(), "vote": set()}
         for subject, *_rest in chunk:
             kind, _colon, pk = subject.partition(":")
             pks[kind].add(int(pk))
-        judgments = Judgment.objects.filter(pk__in=pks["judgment"]).values_list("pk", Value(0), *of_judgment)
+        about = {}
+        judgments = Judgment.objects.filter(pk__in=pks["judgment"])
+        for judgment, *values in judgments.values_list("pk", Value(0), *of_judgment):
+            about[f"judgment:{judgment}"] = values
         votes = Vote.objects.filter(pk__in=pks["vote"])
-        votes_on = votes.values_list("pk", "repeat", *(f"judgment__{column}" for column in of_judgment))
-        about = {f"judgment:{pk}": values for pk, *values in judgments} | {f"vote:{pk}": v for pk, *v in votes_on}
+        for vote, *values in votes.values_list("pk", "repeat", *_prefixed("judgment__", of_judgment)):
+            about[f"vote:{vote}"] = values
         for subject, judge, reported, fingerprint, read_at, paid_at in chunk:
             if subject in about:
                 yield {
