@@ -129,7 +129,10 @@ class Totals:
     @property
     def in_scope(self) -> NDArray[np.bool_]:
         """Which clusters have a verdict in the scope of the rate: those that a comparison pairs."""
-        result: NDArray[np.bool_] = (self.number if self.scope is None else self.scope) > 0
+        in_scope = self.scope
+        if in_scope is None:
+            in_scope = self.number
+        result: NDArray[np.bool_] = in_scope > 0
         return result
 
     def total(self, values: NDArray[Any]) -> int:
@@ -138,8 +141,11 @@ class Totals:
 
     def map(self, change: Callable[[Any], Any]) -> "Totals":
         """The totals with `change` applied to each array."""
-        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
-        changed: dict[str, Any] = {name: None if values is None else change(values) for name, values in arrays.items()}
+        changed: dict[str, Any] = {}
+        for field_of in fields(self):
+            values = getattr(self, field_of.name)
+            if values is not None:
+                changed[field_of.name] = change(values)
         return Totals(**changed)
 
 
@@ -150,20 +156,26 @@ def measure(
 
     `better`: whether a 'low' or a 'high' rate speaks for the model.
     """
-    hits, counted, excluded = (totals.total(values) for values in (totals.hits, totals.counted, totals.excluded))
+    hits, counted, excluded = totals.total(totals.hits), totals.total(totals.counted), totals.total(totals.excluded)
+    if not counted and rate.score:
+        return MeasuredRate(0, counted, excluded)
     if not counted:
-        return MeasuredRate(0 if rate.score else hits, counted, excluded)
+        return MeasuredRate(hits, counted, excluded)
     if rate.score:
         return _measure_score(rate.score, totals, minimum)
     n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     nonempty = totals.counted > 0
-    hit, of = (values if nonempty.all() else values[nonempty] for values in (totals.hits, totals.counted))
+    hit, of = totals.hits, totals.counted
+    if not nonempty.all():
+        hit, of = hit[nonempty], of[nonempty]
     weights = set(rate.hits.values())
-    if not rate.is_proportion and not rate.weights and len(weights) == 1:
+    if rate.is_proportion:
+        interval = rate_interval(hit, of, minimum=minimum)
+    elif not rate.weights and len(weights) == 1:
         interval = f_interval(hit, of, weights.pop(), minimum=minimum)
     else:
-        interval = rate_interval(hit, of, n=None if rate.is_proportion else n, minimum=minimum)
+        interval = rate_interval(hit, of, n=n, minimum=minimum)
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
     )
@@ -173,14 +185,19 @@ def _measure_score(score: Score, totals: Totals, minimum: int) -> MeasuredRate:
     """The mean score of samples with its interval over clusters, both cut off at its limits."""
     samples = int(totals.counted.sum())
     _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum, limits=score.limits)
-    reached, possible = (0.0 if points is None else float(points.sum()) for points in (totals.reached, totals.possible))
+    reached = possible = 0.0
+    if totals.reached is not None and totals.possible is not None:
+        reached, possible = float(totals.reached.sum()), float(totals.possible.sum())
+    method = Method.MEAN
+    if low is None:
+        method = Method.TOO_FEW
     return MeasuredRate(
         round(reached),
         round(possible),
         int(totals.excluded.sum()),
         low,
         high,
-        (Method.TOO_FEW if low is None else Method.MEAN).value,
+        method.value,
         clusters,
         samples,
         score=score.cut(float(totals.hits.sum()) / samples),
@@ -221,9 +238,13 @@ def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
     their verdict.
     """
     hits, counted = totals.total(totals.hits), totals.total(totals.counted)
-    missing = totals.total(totals.excluded if totals.missing is None else totals.missing)
-    options = [(rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)) for verdict in rate.scope_verdicts]
-    ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
+    missing = totals.total(totals.excluded)
+    if totals.missing is not None:
+        missing = totals.total(totals.missing)
+    ends = []
+    for verdict in rate.scope_verdicts:
+        y, m = rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)
+        ends.append((hits + missing * y) / (counted + missing * m))
     if better == "low":
         return RateBounds(min(ends), max(ends))
     return RateBounds(max(ends), min(ends))

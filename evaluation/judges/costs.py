@@ -40,7 +40,14 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
     costs = []
     for way in Run.Judging.values:
         estimate = estimate_run(settings.model_copy(update={"judging": way}))
-        lines = [line for line in estimate.lines if line.role == "judge"]
+        calls = tokens_in = tokens_out = 0
+        cost = Decimal(0)
+        for line in estimate.lines:
+            if line.role == "judge":
+                calls += line.calls
+                tokens_in += line.tokens_in
+                tokens_out += line.tokens_out
+                cost += line.cost
         validations = Validation.objects.filter(
             run__release__benchmark=settings.release.benchmark, run__judging=way, run__judge=settings.judges[0]
         )
@@ -49,13 +56,12 @@ def judging_costs(settings: RunSettings) -> list[JudgingCost]:
         kappas: tuple[float, ...] = ()
         if newest is not None:
             validated, kappas = newest.run_id, _kappas(newest.run)
-        cost = sum((line.cost for line in lines), Decimal(0))
         costs.append(
             JudgingCost(
                 way=way,
-                calls=sum(line.calls for line in lines),
-                tokens_in=sum(line.tokens_in for line in lines),
-                tokens_out=sum(line.tokens_out for line in lines),
+                calls=calls,
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
                 cost=cost,
                 chosen=way == settings.judging,
                 validated=validated,
@@ -69,5 +75,8 @@ def _kappas(run: Run) -> tuple[float, ...]:
     report = validation_report(run)
     if report is None:
         return ()
-    found = [model.judge.kappa.value for model in report.models]
-    return tuple(value for value in found if value is not None)
+    kappas = []
+    for model in report.models:
+        if model.judge.kappa.value is not None:
+            kappas.append(model.judge.kappa.value)
+    return tuple(kappas)

@@ -29,7 +29,10 @@ class DrawSize:
         """How many to draw from each stratum. With a percentage, at least one from each."""
         if self.number is not None:
             return allocation(sizes, self.number)
-        return {stratum: min(size, max(1, round(size * self.percent / 100))) for stratum, size in sizes.items()}
+        counts = {}
+        for stratum, size in sizes.items():
+            counts[stratum] = min(size, max(1, round(size * self.percent / 100)))
+        return counts
 
 
 def parse_amount(text: str) -> DrawSize:

@@ -32,14 +32,14 @@ def _selection(models: Sequence[str]) -> list[str]:
 
 
 def _kin(preference: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"- {kin['endpoint']} ({kin['role']}) is of the family {kin['family']}, like {', '.join(kin['tested'])}."
-        for kin in preference["kin"]
-    ]
+    lines = []
+    for kin in preference["kin"]:
+        tested = ", ".join(kin["tested"])
+        lines.append(f"- {kin['endpoint']} ({kin['role']}) is of the family {kin['family']}, like {tested}.")
     if not lines:
         return []
     if len(preference["rates"]) > 1:
-        rates = ", ".join(f"{rate['family']} {_figure(rate['rate'])}" for rate in preference["rates"])
+        rates = ", ".join([f"{rate['family']} {_figure(rate['rate'])}" for rate in preference["rates"]])
         lines += [
             "",
             f"Rate by model family: {rates}. Families also differ in quality, so this alone shows no preference.",
@@ -50,15 +50,10 @@ def _kin(preference: Mapping[str, Any]) -> list[str]:
             "Judge's rate minus that of judges of other families, on the same criteria; a difference below 0: milder "
             "on its own family.",
         ]
-        rows = [
-            (
-                row["judge"],
-                f"{row['own']:+.3f}",
-                f"{row['others']:+.3f}",
-                _difference({**row, "value": row["difference"], "p_adjusted": None})[0],
-            )
-            for row in preference["preferences"]
-        ]
+        rows = []
+        for row in preference["preferences"]:
+            difference, _p = _difference({**row, "value": row["difference"], "p_adjusted": None})
+            rows.append((row["judge"], f"{row['own']:+.3f}", f"{row['others']:+.3f}", difference))
         lines += ["", *text_tables.markdown(["Judge", "Own family", "Other families", "Difference"], rows)]
     return ["", "## Same model family", "", *lines]
 
@@ -74,7 +69,7 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
             cells.append(_with_interval(figure))
         rows.append(cells)
     if together := panel["several"]:
-        figures = (_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
+        figures = [_with_interval(together[name]) for name in ("raw", "fleiss", "ac1")]
         rows.append(["All together (Fleiss' kappa)", together["n"], *figures])
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
     possible = ", ".join(panel["verdicts"])
@@ -121,7 +116,9 @@ def _validation(validation: Mapping[str, Any] | None) -> list[str]:
     if validation["labels"]:
         head = ["Rubric", "Criteria", "Physicians agree", "Kappa", "Judge agrees", "Kappa of the judge"]
         names = ("physicians_agree", "physicians_kappa", "judge_agrees", "judge_kappa")
-        labels = [(row["label"], row["n"], *(_figure(row[name]) for name in names)) for row in validation["labels"]]
+        labels = []
+        for row in validation["labels"]:
+            labels.append((row["label"], row["n"], *[_figure(row[name]) for name in names]))
         lines += ["", *text_tables.markdown(head, labels)]
     return lines
 
@@ -135,10 +132,9 @@ def corrected_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
     if not validation:
         return rows
     for model in validation["models"]:
-        of_model = [(ALL, model)]
-        of_model += [(str(dataset["label"]), dataset) for dataset in model["datasets"]]
-        for label, rates in of_model:
-            rows.append([model["endpoint"], label, _with_interval(rates["raw"]), _with_interval(rates["corrected"])])
+        for rates in ({"label": ALL, **model}, *model["datasets"]):
+            raw, corrected = _with_interval(rates["raw"]), _with_interval(rates["corrected"])
+            rows.append([model["endpoint"], str(rates["label"]), raw, corrected])
     return rows
 
 
@@ -154,16 +150,17 @@ def compared_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
 
 
 def _difference(difference: Mapping[str, Any]) -> tuple[str, str]:
-    value, low, high, p = (difference[name] for name in ("value", "low", "high", "p_adjusted"))
+    value, p = difference["value"], difference["p_adjusted"]
     if value is None:
         return "–", "–"
-    if low is None:
-        text = f"{value:+.3f}"
-    else:
-        text = f"{value:+.3f} ({low:+.3f}–{high:+.3f})"
+    text = f"{value:+.3f}"
+    if difference["low"] is not None:
+        text += f" ({difference['low']:+.3f}–{difference['high']:+.3f})"
     if p is None:
         return text, "–"
-    return text, "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p < 0.001:
+        return text, "< 0.001"
+    return text, f"{p:.3f}"
 
 
 def _figure(value: float | None) -> str:

@@ -12,6 +12,7 @@ from evaluation.models import Run, Validation, ValidationItem
 from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import data_sets_of
 from evaluation.runs.verdicts import run_frame
+from evaluation.statistics.label_agreement import LabelAgreement
 from generation.models import ReleasedRubric
 from review.access.visibility import counted_reviews
 from review.models import Case
@@ -60,9 +61,10 @@ def validation_report(run: Run) -> ValidationReport | None:
     for pk, item in closed.items():
         for verdict in _physician_verdicts(item, answers_of.get(pk, {})):
             by_physicians[verdict.response, verdict.rubric] = verdict
-    keys: Mapping[int, str] = {}
+    labels: tuple[LabelAgreement, ...] = ()
     if judged.protocol.by_rubric:
         keys = dict(ReleasedRubric.objects.filter(sample__release=run.release).values_list("pk", "key"))
+        labels = numbers.labels(judged, by_physicians, keys, plan.minimum)
     models, comparisons = numbers.models_and_pairs(judged, data_sets_of(run), by_physicians, plan)
     return ValidationReport(
         rate=judged.rate,
@@ -73,7 +75,7 @@ def validation_report(run: Run) -> ValidationReport | None:
         seed=validation.seed,
         created_at=validation.created_at,
         models=models,
-        labels=numbers.labels(judged, by_physicians, keys, plan.minimum) if judged.protocol.by_rubric else (),
+        labels=labels,
         not_drawn=tuple(models_not_drawn(validation)),
         comparisons=comparisons,
     )

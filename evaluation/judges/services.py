@@ -72,14 +72,14 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     population = _population(run, judged)
     if not population:
         raise errors.NothingToValidate
-    not_drawn = []
+    not_drawn: list[str] = []
     if existing:
+        seed = existing.seed
         not_drawn = queries.models_not_drawn(existing)
-    if existing is not None:
         population = [(pk, stratum) for pk, stratum in population if stratum[0] in not_drawn]
         if not population:
             raise errors.AlreadyValidated
-    sizes = Counter[Hashable](stratum for _pk, stratum in population)
+    sizes = Counter[Hashable]([stratum for _pk, stratum in population])
     if amount.number is None:
         size = sum(amount.per_stratum(sizes).values())
     else:
@@ -87,7 +87,7 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     if not len(sizes) <= size <= MAX_ITEMS:
         bounds = {"least": len(sizes), "most": MAX_ITEMS}
         raise errors.SampleTooSmall(gettext("Choose a number from %(least)s to %(most)s.") % bounds)
-    drawn = draw(population, amount, existing.seed if existing else seed)
+    drawn = draw(population, amount, seed)
     specs = _compose_cases(run, judged, drawn)
     with transaction.atomic():  # only now, as a benchmark's code has composed the texts
         locked = life_cycle.lock_job(run.pk)
@@ -123,9 +123,8 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
     pks, protocol = [item.pk for item in drawn], judged.protocol
     responses = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    keys = [key for key in judged.keys(judged.rows) if key[0] in responses]
-    rubrics = {rubric for _pk, rubric in keys}
-    rubrics_of = {row.pk: row for row in ReleasedRubric.objects.filter(pk__in=rubrics)}
+    keys = [(pk, rubric) for pk, rubric in judged.keys(judged.rows) if pk in responses]
+    rubrics_of = ReleasedRubric.objects.in_bulk({rubric for _pk, rubric in keys})
     for pk, rubric in sorted(keys):
         criteria[pk].append((rubric, rubrics_of[rubric].criterion))
     asks = chains.chained_questions(protocol, list(responses.values()), run.seed)

@@ -13,7 +13,7 @@ from evaluation.models import Judgment, Run
 from evaluation.numbers.frame import counts_against
 from evaluation.protocol import UNDECIDED, Protocol
 from evaluation.runs.plan import outcomes_of
-from evaluation.runs.queries import endpoints_of, judges_of
+from evaluation.runs.queries import endpoints_of, judges_of, models_of
 from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import RunVerdicts
@@ -116,7 +116,7 @@ def member(endpoint: Endpoint) -> Member:
 
 def tested_members(run: Run) -> list[Member]:
     """The models under test."""
-    return [member(row.endpoint) for row in run.tested.select_related("endpoint").order_by("pk")]
+    return [member(endpoint) for endpoint in models_of(run)]
 
 
 def self_preference(verdicts: RunVerdicts) -> SelfPreference:
@@ -136,7 +136,7 @@ def makers(release: Release) -> list[tuple[str, Endpoint]]:
     """(role, endpoint) of the models that helped to make the samples of a release, in any role."""
     batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
     roles = BatchRole.objects.filter(batch__in=batches).select_related("endpoint").order_by("role", "endpoint")
-    return list(dict.fromkeys((row.role, row.endpoint) for row in roles))
+    return list(dict.fromkeys([(row.role, row.endpoint) for row in roles]))
 
 
 def judged_counts(verdicts: RunVerdicts) -> Counts:

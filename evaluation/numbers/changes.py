@@ -1,5 +1,6 @@
 """Effects of asking the same samples in another variant: gains, and answers fixed or broken."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from evaluation.metrics import Totals
 from evaluation.numbers.averages import mean
 from evaluation.numbers.comparing import ModelComparison, compare_pair, with_adjusted
+from evaluation.numbers.rates import of_rate
 from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
@@ -238,11 +240,11 @@ def _over_models(totals: UnitTotals, shared: tuple[Ints, Ints], rows: Sequence[C
     the gain of all their answers pooled.
     """
     pooled = _pooled(totals, shared, (rows[0].first, rows[0].second), minimum)
-    moves = {name: sum(row.moves[name] for row in rows) for name in MOVES}
-    shares = mean(row.fix_rate for row in rows), mean(row.break_rate for row in rows)
+    moves = {name: sum([row.moves[name] for row in rows]) for name in MOVES}
+    shares = mean([row.fix_rate for row in rows]), mean([row.break_rate for row in rows])
     change = _make_change(pooled, rows[0].label, ALL, moves, shares)
-    rates = mean(row.rates[0] for row in rows), mean(row.rates[1] for row in rows)
-    return replace(change, rates=rates, gain=mean(row.gain for row in rows))
+    rates = mean([row.rates[0] for row in rows]), mean([row.rates[1] for row in rows])
+    return replace(change, rates=rates, gain=mean([row.gain for row in rows]))
 
 
 def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str], minimum: int) -> ModelComparison:
@@ -271,10 +273,12 @@ def bottlenecks(
     """The bottleneck of each rate and baseline with at least two competing contrasts."""
     result: list[Bottleneck] = []
     for totals in all_totals.values():
-        of_rate = [change for change in all_changes if change.rate == totals.rate.name]
+        by_baseline: dict[str, list[Change]] = defaultdict(list)
+        for change in of_rate(all_changes, totals.rate):
+            by_baseline[change.second].append(change)
         rows = []
-        for dataset in dict.fromkeys(change.second for change in of_rate):
-            bottleneck = _bottleneck(totals, protocol, [each for each in of_rate if each.second == dataset], minimum)
+        for of_baseline in by_baseline.values():
+            bottleneck = _bottleneck(totals, protocol, of_baseline, minimum)
             if bottleneck is not None:
                 rows.append(bottleneck)
         result += with_adjusted(rows, holm)
@@ -286,7 +290,9 @@ def _bottleneck(
 ) -> Bottleneck | None:
     """The bottleneck of a baseline, by the mean over models or, of a single one, by that one."""
     endpoints = {change.endpoint for change in of_baseline}
-    endpoint = ALL if ALL in endpoints else min(endpoints)
+    endpoint = min(endpoints)
+    if ALL in endpoints:
+        endpoint = ALL
     competing, gains = dict[str, Change](), dict[str, float]()
     for change in of_baseline:
         if change.endpoint == endpoint and change.label in protocol.rivals and change.gain is not None:

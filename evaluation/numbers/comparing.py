@@ -10,7 +10,7 @@ import numpy as np
 from evaluation.metrics import Totals
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import EXPLORATORY, PLANNED
-from evaluation.numbers.rates import Rate
+from evaluation.numbers.rates import Rate, of_rate
 from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitGroup, UnitTotals, weighted_sums
 from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
@@ -79,12 +79,13 @@ def compare(
     Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
     others are one on each data set. `role`: of a rate on a data set, as `Plan.role`.
     """
-    compared = list[ModelComparison]()
+    compared, families = list[ModelComparison](), list[str]()
     for group in totals.groups():
-        compared += _compare_group(totals, pairs, group, minimum, role=role(totals.rate.name, group.name))
-    families = ["" if each.role == PLANNED else each.dataset for each in compared]
-    adjusted = holm_by_family(families, [each.p for each in compared])
-    return [replace(each, p_adjusted=p) for each, p in zip(compared, adjusted, strict=True)]
+        role_of_group = role(totals.rate.name, group.name)
+        of_group = _compare_group(totals, pairs, group, minimum, role=role_of_group)
+        compared += of_group
+        families += [family_of(role_of_group, group.name)] * len(of_group)
+    return with_holm(compared, families)
 
 
 def _compare_group(
@@ -120,6 +121,19 @@ def compare_cells(
     return with_adjusted(comparisons, benjamini_hochberg)
 
 
+def family_of(role: str, dataset: str) -> str:
+    """The family of a comparison on a data set: one of all planned, else the data set's."""
+    if role == PLANNED:
+        return ""
+    return dataset
+
+
+def with_holm(rows: Sequence[Row], families: Sequence[str]) -> list[Row]:
+    """The rows, dataclasses with p, with `p_adjusted` by Holm within the family of each."""
+    adjusted = holm_by_family(families, [row.p for row in rows])
+    return [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
 def with_adjusted(rows: Sequence[Row], adjust: Callable[[Sequence[float]], Sequence[float]]) -> list[Row]:
     """The rows, dataclasses with p, with `p_adjusted` by a method over all that have p."""
     tested = [row for row in rows if row.p is not None]
@@ -143,7 +157,7 @@ def compare_pair(
     """
     shared = first.in_scope & second.in_scope
     if not shared.all():
-        first, second = (side.map(lambda values: values[shared]) for side in (first, second))
+        first, second = first.map(lambda values: values[shared]), second.map(lambda values: values[shared])
         if clusters is not None:
             clusters = clusters[shared]
     failures = (first.hits > 0, second.hits > 0)
@@ -151,7 +165,7 @@ def compare_pair(
         cluster_ids, clusters = np.unique(clusters, return_inverse=True)
         if len(cluster_ids) < len(clusters):
             by_cluster = partial(weighted_sums, clusters, count=len(cluster_ids))
-            first, second = (side.map(by_cluster) for side in (first, second))
+            first, second = first.map(by_cluster), second.map(by_cluster)
     n = first.total(first.number) + second.total(second.number)
     if rate.score:
         difference = score_difference(
@@ -202,14 +216,15 @@ def rankings(
     if not lower_is_better:
         sign = -1
     values: dict[str, dict[str, float]] = {}
+    pairs: dict[str, dict[tuple[str, str], tuple[float, float]]] = {}
     for row in rows:
         of_dataset = values.setdefault(row.dataset, {})
+        pairs.setdefault(row.dataset, {})
         measured = row.rates[rate.name]
         if measured.value is not None and measured.interval is not None:
             of_dataset[row.endpoint] = sign * measured.value
-    pairs: dict[str, dict[tuple[str, str], tuple[float, float]]] = {dataset: {} for dataset in values}
-    for each in comparisons:
-        if each.rate != rate.name or not {each.first, each.second} <= values.get(each.dataset, {}).keys():
+    for each in of_rate(comparisons, rate):
+        if not {each.first, each.second} <= values.get(each.dataset, {}).keys():
             continue
         if each.difference is not None and each.p_adjusted is not None:
             pairs[each.dataset][each.first, each.second] = (sign * each.difference, each.p_adjusted)

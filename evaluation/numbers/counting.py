@@ -72,12 +72,14 @@ def rate_rows(
 
 def _mark_partial(rates: Mapping[tuple[str, str], dict[str, MeasuredRate]]) -> None:
     """Mark the pooled rates of which a data set was asked and has no verdict."""
+    parts: dict[str, list[dict[str, MeasuredRate]]] = defaultdict(list)  # of each model
     for (model, name), by_rate in rates.items():
         if name != COMBINED:
-            continue
-        parts = [of_part for (other, part), of_part in rates.items() if other == model and part != COMBINED]
-        for rate_name, rate in by_rate.items():
-            by_rate[rate_name] = rate.pooling(part[rate_name] for part in parts)
+            parts[model].append(by_rate)
+    for (model, name), by_rate in rates.items():
+        if name == COMBINED:
+            for rate_name, rate in by_rate.items():
+                by_rate[rate_name] = rate.pooling([part[rate_name] for part in parts[model]])
 
 
 def verdict_counts(frame: Frame, rows: pl.DataFrame) -> dict[str, VerdictCounts]:
@@ -112,9 +114,12 @@ class OutcomeCount:
 def endings(frame: Frame, rules: Mapping[str, str]) -> list[OutcomeCount]:
     """The endings that occurred, by model, data set and kind."""
     by_outcome = frame.responses.group_by("model", "dataset", "outcome").agg(pl.col("n").sum())
-    responses = {tuple(key): n for *key, n in by_outcome.iter_rows()}
+    responses, criteria = {}, {}
+    for model, dataset, outcome, n in by_outcome.iter_rows():
+        responses[model, dataset, outcome] = n
     by_kind = frame.rows.group_by("model", "dataset", "why").agg(pl.len(), pl.col("counts").sum())
-    criteria = {tuple(key): (n, counted) for *key, n, counted in by_kind.iter_rows()}
+    for model, dataset, kind, n, counted in by_kind.iter_rows():
+        criteria[model, dataset, kind] = (n, counted)
     rows = []
     for model in frame.models:
         for dataset in frame.datasets:

@@ -39,5 +39,7 @@ def coverage(frame: Frame) -> tuple[Coverage, ...]:
     failed = pl.col("why").is_in(JUDGE_FAILURES)
     sums = (pl.len(), pl.col("settled").sum(), pl.col("counts").sum(), failed.sum().alias("failures"))
     by_model = frame.current.rows.group_by("model").agg(*sums)
-    counts = {model: numbers for model, *numbers in by_model.iter_rows()}
-    return tuple(Coverage(model, *counts.get(model, (0, 0, 0, 0))) for model in frame.models)
+    counts = dict.fromkeys(frame.models, (0, 0, 0, 0))
+    for model, *numbers in by_model.iter_rows():
+        counts[model] = tuple(numbers)
+    return tuple([Coverage(model, *numbers) for model, numbers in counts.items()])

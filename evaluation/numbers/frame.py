@@ -162,13 +162,18 @@ class Frame:
 
     def rubrics_by_value(self, name: str) -> Mapping[str, Ints]:
         """Value of a facet -> the ids of the rubrics that have it."""
-        return {value: as_array(of_value["rubric"]) for (value,), of_value in self.facet(name).group_by("value")}
+        rubrics = {}
+        for (value,), of_value in self.facet(name).group_by("value"):
+            rubrics[value] = as_array(of_value["rubric"])
+        return rubrics
 
     @cached_property
     def facets(self) -> Mapping[str, frozenset[str]]:
         """Facet -> its values, of all rubrics of the release."""
-        values = self.members.select("facet", "value").unique()
-        return {name: frozenset(of_facet["value"]) for (name,), of_facet in values.group_by("facet")}
+        values = {}
+        for (name,), of_facet in self.members.select("facet", "value").unique().group_by("facet"):
+            values[name] = frozenset(of_facet["value"])
+        return values
 
     def in_arm(self, rate: Rate) -> pl.Expr:
         """Whether a row is of the arm that a rate counts."""
@@ -201,8 +206,9 @@ class Frame:
 
 def as_array(column: pl.Series) -> NDArray[Any]:
     """A column as an array; of an Enum, the places of its words."""
-    is_enum = column.dtype == pl.Enum
-    return (column.to_physical() if is_enum else column).to_numpy()
+    if column.dtype == pl.Enum:
+        return column.to_physical().to_numpy()
+    return column.to_numpy()
 
 
 def words_of(column: pl.Series) -> list[str]:
@@ -215,8 +221,10 @@ def counts_against(frame: Frame, rate: Rate, failing: frozenset[str]) -> dict[st
     """Model -> (verdicts against it, verdicts), of those in a rate."""
     against = frame.has(failing).sum().alias("against")
     by_model = frame.rows.filter(frame.in_scope(rate)).group_by("model").agg(against, pl.len().alias("n"))
-    counts = {model: (bad, n) for model, bad, n in by_model.iter_rows()}
-    return {model: counts.get(model, (0, 0)) for model in frame.models}
+    counts = dict.fromkeys(frame.models, (0, 0))
+    for model, bad, n in by_model.iter_rows():
+        counts[model] = (bad, n)
+    return counts
 
 
 def votes_in_scope(frame: Frame, rate: Rate, failing: frozenset[str], votes: pl.DataFrame) -> pl.DataFrame:
@@ -246,14 +254,14 @@ def build_frame(models: Sequence[str], datasets: Sequence[DataSet], rules: Mappi
     responses = tables.responses.join(current, on=["sample", "variant"])
     return Frame(
         models=tuple(models),
-        datasets=tuple(data.name for data in datasets),
+        datasets=tuple([data.name for data in datasets]),
         verdicts=tuple(words_of(rows["verdict"])),
         rows=rows,
         units=units.drop("task", "variant").filter(pl.col("unit").is_in(rows["unit"].unique().implode())),
         members=tables.members.with_columns(pl.col("facet", "value").cast(pl.Categorical)),
         responses=responses.group_by("model", "dataset", "outcome", "failed").agg(pl.len().alias("n")),
         cluster_unit=tables.cluster_unit,
-        pooled=tables.pooled and can_pool(data.task for data in datasets),
+        pooled=tables.pooled and can_pool([data.task for data in datasets]),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.comparing import ModelComparison, compare_pair
@@ -46,12 +45,15 @@ class PolicyScores:
     @property
     def winners(self) -> tuple[str, ...]:
         """The fixed texts that score better than a model."""
-        return tuple(dict.fromkeys(each.policy for each in self.scores if each.beats))
+        return tuple(dict.fromkeys([score.policy for score in self.scores if score.beats]))
 
     @property
     def beaten(self) -> frozenset[str]:
         """The models that some fixed text beats."""
-        return frozenset(chain.from_iterable(each.beats for each in self.scores))
+        beaten: set[str] = set()
+        for score in self.scores:
+            beaten.update(score.beats)
+        return frozenset(beaten)
 
 
 def policy_frame(

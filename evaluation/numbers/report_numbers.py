@@ -16,6 +16,7 @@ from evaluation.numbers.held_out import HeldOutGap, held_out_gaps
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import gettext_noop as _
+from evaluation.numbers.rates import rate_named
 from evaluation.numbers.rules import POLARITY, RUBRIC, TRAP
 from evaluation.numbers.scoring import ScoreRow, score_rows
 from evaluation.numbers.totals import UnitTotals, facet_totals, has_data, judged_by_all, unit_totals
@@ -102,7 +103,7 @@ def count(
     counted = whole
     if options.common:
         counted = whole.only(judged_by_all(whole))
-    rates = tuple(_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate))
+    rates = tuple([_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate)])
     views = _views(protocol, whole)
     rows, minimum = counted.by_value(), plan.minimum
     totals = unit_totals(counted, rates)
@@ -117,8 +118,8 @@ def count(
         if protocol.scores:
             score_facets[view.name] = breakdown.scores
     covered = coverage(whole)
-    complete = {of_model.endpoint for of_model in covered if of_model.complete}
-    ranked = [row for row in overall if row.endpoint in complete and row.endpoint not in unranked]
+    to_rank = {of_model.endpoint for of_model in covered if of_model.complete}.difference(unranked)
+    ranked = [row for row in overall if row.endpoint in to_rank]
     all_changes = changes.changes(totals, protocol, minimum)
     return ReportNumbers(
         rates=rates,
@@ -181,12 +182,14 @@ def _breakdown(
     of_trap = [rate for rate in rates if rate.arm == TRAP]
     totals = dict(facet_totals(frame, of_trap, by_value))
     names = dict(view.values) or labels
-    shown_labels = {value: names.get(value, value) for value in _in_order(totals, view)}
-    rows: list[RateRow] = []
-    for value, label in shown_labels.items():
-        rows += counting.rate_rows(totals[value], verdicts[value], protocol, plan.minimum, value, label)
     shown = _shown_rate(rates, view, plan)
-    compared = {value: totals[value][shown.name] for value in shown_labels}
+    shown_labels: dict[str, str] = {}
+    rows: list[RateRow] = []
+    compared: dict[str, UnitTotals] = {}
+    for value in _in_order(totals, view):
+        label = names.get(value, value)
+        rows += counting.rate_rows(totals[value], verdicts[value], protocol, plan.minimum, value, label)
+        shown_labels[value], compared[value] = label, totals[value][shown.name]
     has_value = pl.col("rubric").is_in(frame.facet(view.name)["rubric"].unique().implode())
     return _Breakdown(
         tuple(rows),
@@ -198,15 +201,15 @@ def _breakdown(
 
 def _in_order(values: Iterable[str], view: FacetView) -> list[str]:
     """Values of a breakdown: those that it names first, in its order, then the others by name."""
-    named = [value for value, _label in view.values]
+    named = dict(view.values)
     known = sorted(values)
-    return [value for value in named if value in known] + [value for value in known if value not in named]
+    first = [value for value in named if value in known]
+    return first + [value for value in known if value not in named]
 
 
 def _shown_rate(rates: Sequence[Rate], view: FacetView, plan: Plan) -> Rate:
     """The rate that a breakdown compares: its own or the plan's; the first for one of controls."""
-    by_name = {rate.name: rate for rate in rates}
-    shown = by_name.get(view.rate) or by_name.get(plan.metric)
+    shown = rate_named(rates, view.rate) or rate_named(rates, plan.metric)
     if shown is None or shown.arm != TRAP:
         return rates[0]
     return shown
@@ -238,10 +241,13 @@ def _with_weights(rate: Rate, options: Options) -> Rate:
 
 def _views(protocol: Protocol, frame: Frame) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and the other facets of the release."""
-    protocol_views = {view.name for view in protocol.facets}
-    polarity_view = []
-    if POLARITY in frame.facets and POLARITY not in protocol_views:
-        polarity_view = [POLARITIES]
-    scored = {facet for rate in protocol.rates if rate.score for facet in rate.score.facets}
-    others = sorted(set(frame.facets) - protocol_views - {POLARITY, RUBRIC} - scored)
-    return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))
+    views = list(protocol.facets)
+    viewed = {view.name for view in views} | {RUBRIC}
+    if POLARITY in frame.facets and POLARITY not in viewed:
+        views.append(POLARITIES)
+    viewed.add(POLARITY)
+    for rate in protocol.rates:
+        if rate.score:
+            viewed.update(rate.score.facets)
+    views += [FacetView(name, name, "heat") for name in sorted(frame.facets.keys() - viewed)]
+    return tuple(views)

@@ -120,7 +120,10 @@ def score_rows(
     result = []
     for value, label in labels.items():
         for model in frame.models:
-            parts = {name: cells[value, model, name] for name in frame.datasets if (value, model, name) in cells}
+            parts = {}
+            for name in frame.datasets:
+                if (value, model, name) in cells:
+                    parts[name] = cells[value, model, name]
             if frame.pooled and parts:
                 parts[COMBINED] = pl.concat(parts.values())
             for name, of_cell in parts.items():

@@ -144,7 +144,7 @@ def facet_totals(
 def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     """The totals of rates over some rows of a frame, which are on these units."""
     columns = ("unit", "sample", "dataset", "cluster", "is_control", "is_held_out")
-    arrays = Units(*(as_array(units[name]) for name in columns))
+    arrays = Units(*[as_array(units[name]) for name in columns])
     unit_place = np.searchsorted(arrays.unit, as_array(rows["unit"]))
     place = as_array(rows["model"]).astype(np.int64) * len(arrays) + unit_place
     shape = (len(frame.models), len(arrays))
@@ -236,11 +236,15 @@ def _scores(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int
             members={name: frame.rubrics_by_value(name) for name in rate.score.facets},
         )
     )
-    hits, reached, possible = (values.reshape(shape) for values in (scores.score, scores.reached, scores.possible))
-    counted, excluded = (
-        np.rint(values).astype(np.int64).reshape(shape) for values in (scores.counted, scores.excluded)
+    counted = np.rint(scores.counted).astype(np.int64).reshape(shape)
+    return Totals(
+        scores.score.reshape(shape),
+        counted,
+        counted,
+        np.rint(scores.excluded).astype(np.int64).reshape(shape),
+        reached=scores.reached.reshape(shape),
+        possible=scores.possible.reshape(shape),
     )
-    return Totals(hits, counted, counted, excluded, reached=reached, possible=possible)
 
 
 def judged_by_all(frame: Frame) -> pl.Expr:

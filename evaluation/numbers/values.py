@@ -90,7 +90,9 @@ def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
 
 def as_row(row: RateRow) -> dict[str, Any]:
     """All rates by name. The first is also given on its own, as once it was the only one."""
-    rates = {name: {"value": measured.value, **as_measured(measured)} for name, measured in row.rates.items()}
+    rates = {}
+    for name, measured in row.rates.items():
+        rates[name] = {"value": measured.value, **as_measured(measured)}
     verdicts = dict(sorted(row.verdicts.items()))
     return {**_place(row), **as_measured(row.measured), "rates": rates, "verdicts": verdicts}
 

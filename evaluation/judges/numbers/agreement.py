@@ -110,7 +110,7 @@ def panel_report(
     repeated: Sequence[str] = ()
     if judgments > 1:
         repeated = judges
-    repeats = compared(((judge, 0), (judge, 1)) for judge in repeated)
+    repeats = compared([((judge, 0), (judge, 1)) for judge in repeated])
     for judge in repeated:
         first, second = (judge, 0), (judge, 1)
         is_known = (warm[first] >= 0) & (warm[second] >= 0)
@@ -127,7 +127,7 @@ def panel_report(
         rule=rule,
         judges=tuple(judges),
         judgments=judgments,
-        pairs=compared(((one, 0), (other, 0)) for one, other in combinations(judges, 2)),
+        pairs=compared([((one, 0), (other, 0)) for one, other in combinations(judges, 2)]),
         repeats=repeats,
         decided=frame.rows.filter(pl.col("said") != "").height,
         undecided=frame.rows.filter(pl.col("why") == UNDECIDED).height,
@@ -144,11 +144,14 @@ def _agreement(judges: tuple[str, str], one: Ints, other: Ints, clusters: Ints, 
     tables = np.zeros((len(names), k, k))
     np.add.at(tables, (cluster, one[both], other[both]), 1)
     n = int(both.sum())
-    of_kappa, of_ac1 = (table_interval(tables, figure) for figure in (kappa, ac1))
+    raw = None
+    if n:
+        raw = float((one[both] == other[both]).sum()) / n
+    of_kappa, of_ac1 = table_interval(tables, kappa), table_interval(tables, ac1)
     return JudgeAgreement(
         judges,
         n,
-        float((one[both] == other[both]).sum()) / n if n else None,
+        raw,
         of_kappa.value,
         of_ac1.value,
         *(of_kappa.low, of_kappa.high, of_ac1.low, of_ac1.high),

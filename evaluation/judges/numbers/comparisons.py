@@ -7,13 +7,12 @@ from itertools import chain
 import numpy as np
 
 from evaluation.judges.numbers.criteria import JudgedCriteria
+from evaluation.numbers.comparing import family_of, with_holm
 from evaluation.numbers.frame import Ints
-from evaluation.numbers.plans import PLANNED
 from evaluation.numbers.rules import COMBINED
 from evaluation.statistics.clusters import Floats, cluster_totals
 from evaluation.statistics.comparisons import PairedDifference, paired_difference
 from evaluation.statistics.correction import CheckedVerdicts, corrected_difference
-from evaluation.statistics.multiplicity import holm_by_family
 
 Checked = Callable[[Ints], CheckedVerdicts]
 
@@ -66,11 +65,12 @@ def corrected_comparisons(
         labels: of the data sets.
     """
     frame, rate = judged.frame, judged.rate
-    pairs = [pair for pair in pairs if set(pair) <= set(frame.models)]
+    models = set(frame.models)
+    pairs = [pair for pair in pairs if models.issuperset(pair)]
     if not rate.is_share or not pairs:
         return ()
     counted, compared, families = frame.places(frame.in_scope(rate)), [], list[str]()
-    model, unit, dataset = (frame.array(name) for name in ("model", "unit", "dataset"))
+    model, unit, dataset = frame.array("model"), frame.array("unit"), frame.array("dataset")
     units = 1 + int(unit.max(initial=0))
     dataset_of = np.full(units, -1)
     dataset_of[unit] = dataset
@@ -90,9 +90,9 @@ def corrected_comparisons(
             corrected = corrected_difference(one, other, minimum=minimum)
             labelled = name, labels[name], first, second
             compared.append(CorrectedComparison(*labelled, raw.clusters, _difference(raw), _difference(corrected)))
-            families.append("" if role(rate.name, name) == PLANNED else name)
-    raws = _with_holm(families, [row.raw for row in compared])
-    corrections = _with_holm(families, [row.corrected for row in compared])
+            families.append(family_of(role(rate.name, name), name))
+    raws = with_holm([row.raw for row in compared], families)
+    corrections = with_holm([row.corrected for row in compared], families)
     adjusted = []
     for row, raw_holm, corrected_holm in zip(compared, raws, corrections, strict=True):
         adjusted.append(replace(row, raw=raw_holm, corrected=corrected_holm))
@@ -106,8 +106,3 @@ def _totals(verdicts: CheckedVerdicts) -> tuple[Floats, ...]:
 
 def _difference(found: PairedDifference) -> TestedDifference:
     return TestedDifference(found.difference, found.low, found.high, found.p)
-
-
-def _with_holm(families: Sequence[str], differences: Sequence[TestedDifference]) -> list[TestedDifference]:
-    adjusted = holm_by_family(families, [each.p for each in differences])
-    return [replace(each, p_adjusted=p) for each, p in zip(differences, adjusted, strict=True)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from evaluation.numbers.frame import Frame, Ints
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import rate_named
 from evaluation.numbers.rules import JUDGE_FAILURES, JUDGED, UNJUDGED
 from evaluation.protocol import Protocol, Rate
 
@@ -57,5 +58,8 @@ def validated_rate(protocol: Protocol, plan: Plan) -> Rate:
 
     The plan's primary metric, if it is a plain share of criteria; else the first rate that is.
     """
-    ordered = sorted(protocol.rates, key=lambda rate: rate.name != plan.metric)
-    return next((rate for rate in ordered if rate.is_share), ordered[0])
+    planned = rate_named(protocol.rates, plan.metric) or protocol.rates[0]
+    for rate in (planned, *protocol.rates):
+        if rate.is_share:
+            return rate
+    return planned

@@ -5,6 +5,7 @@ For panels, also how much a judge favours its own family.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -90,17 +91,25 @@ def self_preference(
         read: the verdicts and the panel's votes, read only if there are preferences.
         makers: (role, endpoint) of those that helped to make the samples.
     """
+    by_family: dict[str, list[str]] = defaultdict(list)
+    for model in tested:
+        by_family[model.family].append(model.name)
+    in_roles = [("judge", judge) for judge in judges]
     kin = []
-    for role, member in dict.fromkeys([*(("judge", judge) for judge in judges), *makers]):
-        if same_family := tuple(model.name for model in tested if model.family == member.family):
-            kin.append(Kin(role, member.name, member.family, same_family))
-    kin_judges = {each.endpoint for each in kin if each.role == "judge"}
+    for role, member in dict.fromkeys([*in_roles, *makers]):
+        if member.family in by_family:
+            kin.append(Kin(role, member.name, member.family, tuple(by_family[member.family])))
+    kin_judges = [judge for judge in judges if judge.family in by_family]
     if not has_panel or not kin_judges or len({judge.family for judge in judges}) == 1:
         return SelfPreference(tuple(kin), ())
     frame, all_votes = read()
     votes = votes_in_scope(frame, protocol.rates[0], protocol.failing_verdicts, all_votes)
-    found = [_preference(judge, judges, tested, votes) for judge in judges if judge.name in kin_judges]
-    return SelfPreference(tuple(kin), tuple(preference for preference in found if preference is not None))
+    preferences = []
+    for judge in kin_judges:
+        preference = _preference(judge, judges, tested, votes)
+        if preference is not None:
+            preferences.append(preference)
+    return SelfPreference(tuple(kin), tuple(preferences))
 
 
 def _preference(
@@ -128,7 +137,7 @@ def _preference(
         sums = on_kin.group_by("cluster").agg(*of_side).sort("cluster")
         totals.append(np.array([as_array(sums[name]) for name in names]))
     found = difference_of_differences(totals[0], totals[1])
-    own_n, others_n = (int(of_side[1].sum()) for of_side in totals)
+    own_n, others_n = int(totals[0][1].sum()), int(totals[1][1].sum())
     return Preference(judge.name, judge.family, found.first, found.second, own_n, others_n, found.low, found.high)
 
 
@@ -137,6 +146,7 @@ def rates_by_family(tested: Iterable[Member], judged: Counts) -> dict[str, tuple
     families = dict(tested)
     sums: dict[str, tuple[int, int]] = {}
     for endpoint, (failed, n) in judged.items():
-        previous = sums.get(families[endpoint], (0, 0))
-        sums[families[endpoint]] = (previous[0] + failed, previous[1] + n)
-    return {family: counts for family, counts in sums.items() if counts[1]}
+        if n:
+            previous = sums.get(families[endpoint], (0, 0))
+            sums[families[endpoint]] = (previous[0] + failed, previous[1] + n)
+    return sums

@@ -13,8 +13,6 @@ from evaluation.judges.numbers.comparisons import CorrectedComparison, corrected
 from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.numbers.frame import Ints
 from evaluation.numbers.plans import Plan
-from evaluation.numbers.rates import gettext_noop
-from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import DataSet, Rate
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
@@ -208,7 +206,7 @@ def models_and_pairs(
         judged,
         plan.comparisons,
         checked,
-        {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
+        dict(judged.protocol.columns(datasets)),
         pooled=judged.protocol.pools(datasets),
         role=plan.role,
         minimum=minimum,

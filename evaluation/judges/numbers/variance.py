@@ -35,6 +35,6 @@ def variances(frame: Frame, protocol: Protocol, votes: pl.DataFrame | None) -> t
     for model in frame.models:
         of_model = shares.filter(pl.col("model") == model)
         if not of_model.is_empty():
-            columns = (as_array(of_model[name]) for name in ("unit", "response", "failed"))
+            columns = [as_array(of_model[name]) for name in ("unit", "response", "failed")]
             result.append(ModelVariance(model, variance_components(*columns)))
     return tuple(result)
