@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -12,7 +13,7 @@ from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import AGREEMENT, EQUIVALENCE, ERROR, Plan
 from evaluation.numbers.policies import PolicyScore, PolicyScores, policy_scores
-from evaluation.numbers.rates import Rate
+from evaluation.numbers.rates import Rate, of_rate, rate_named
 from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
@@ -157,12 +158,12 @@ class Claims:
     @property
     def failing(self) -> tuple[BenchmarkClaim, ...]:
         """The measured claims that fail."""
-        return tuple(claim for claim in self.claims if claim.holds is False)
+        return tuple([claim for claim in self.claims if claim.holds is False])
 
     @property
     def winning(self) -> tuple[PolicyScore, ...]:
         """The fixed texts that beat a model."""
-        return tuple(score for score in self.policies if score.beats)
+        return tuple([score for score in self.policies if score.beats])
 
     @property
     def failed(self) -> int:
@@ -237,11 +238,11 @@ def claims_of(
         again: what was asked or judged again on a sample (`measures.turns`).
     """
     frame = frame.current
-    rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
+    rate = rate_named(protocol.rates, plan.metric) or protocol.rates[0]
     lower = protocol.is_lower_better(rate)
     floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum, again)
     limit = _limit(floor)
-    planned = planned_comparisons(comparisons, rate.name, plan)
+    planned = planned_comparisons(comparisons, rate, plan)
     below: dict[tuple[str, str], None] = {}
     for comparison in planned:
         if limit is not None and _reach(comparison)[1] <= limit:
@@ -313,14 +314,18 @@ def unread(
     return replace(claim, value=value, low=low, high=high, holds=not tells, detail=PROBED, values=values)
 
 
-def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, plan: Plan) -> list[ModelComparison]:
+def planned_comparisons(comparisons: Sequence[ModelComparison], rate: Rate, plan: Plan) -> list[ModelComparison]:
     """The planned pairs by the primary metric: on the plan's data set, or on all together."""
-    of_metric = [each for each in comparisons if each.rate == metric and each.difference is not None]
-    names = {each.dataset for each in of_metric}
+    by_dataset: dict[str, list[ModelComparison]] = defaultdict(list)
+    measured = []
+    for comparison in of_rate(comparisons, rate):
+        if comparison.difference is not None:
+            measured.append(comparison)
+            by_dataset[comparison.dataset].append(comparison)
     for whole in (plan.dataset, COMBINED):
-        if whole in names:
-            return [each for each in of_metric if each.dataset == whole]
-    return of_metric
+        if whole in by_dataset:
+            return by_dataset[whole]
+    return measured
 
 
 def _claim(plan: Plan, name: str, detail: str = "", **counts: Any) -> BenchmarkClaim:
@@ -387,8 +392,9 @@ def _people(validation: Mapping[str, Any] | None, plan: Plan) -> BenchmarkClaim:
     claim = _claim(plan, PEOPLE)
     known = []
     if validation is not None:
-        agreements = [model["judge"]["kappa"] for model in validation["models"]]
-        known = [kappa for kappa in agreements if kappa["low"] is not None]
+        for model in validation["models"]:
+            if model["judge"]["kappa"]["low"] is not None:
+                known.append(model["judge"]["kappa"])
     if validation is None or not known:
         return replace(claim, why=_("Physicians have not checked enough verdicts of the judge."))
     worst = min(known, key=lambda kappa: kappa["value"])

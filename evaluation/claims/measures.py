@@ -59,19 +59,23 @@ def trap_effect(frame: Frame, rate: Rate, minimum: int, confidence: float = 0.95
     shared = sorted(on_trap.keys() & on_control.keys())
     if not shared:
         return None
-    sides = [np.array([of_arm[cluster] for cluster in shared]).T for of_arm in (on_trap, on_control)]
-    return paired_difference(*sides[0], *sides[1], minimum=minimum, confidence=confidence)
+    trap = np.array([on_trap[cluster] for cluster in shared]).T
+    control = np.array([on_control[cluster] for cluster in shared]).T
+    return paired_difference(*trap, *control, minimum=minimum, confidence=confidence)
 
 
 def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:
     """Cluster -> hits and counted criteria of a rate's arm, all models together."""
     of_rate = unit_totals(frame, [rate])[rate.name]
     chosen = of_rate.in_arm
-    hits, counted = (values[:, chosen].sum(axis=0) for values in (of_rate.totals.hits, of_rate.totals.counted))
+    hits, counted = of_rate.totals.hits[:, chosen].sum(axis=0), of_rate.totals.counted[:, chosen].sum(axis=0)
     clusters = of_rate.units.cluster[chosen]
-    names = np.unique(clusters)
-    by_cluster = zip(names.tolist(), *(sums.tolist() for sums in cluster_totals(clusters, hits, counted)), strict=True)
-    return {cluster: (hit, n) for cluster, hit, n in by_cluster if n}
+    hits, counted = cluster_totals(clusters, hits, counted)
+    by_cluster = {}
+    for cluster, hit, n in zip(np.unique(clusters).tolist(), hits.tolist(), counted.tolist(), strict=True):
+        if n:
+            by_cluster[cluster] = (hit, n)
+    return by_cluster
 
 
 def turns(
@@ -113,8 +117,10 @@ def turns(
             first = first_votes.filter(pl.col("judge") == who)
         keys = ["response", "rubric"]
         both = first.select(*keys, "model", "cluster", "failed").join(second, on=keys)
-        found.append(_turns(kind, who if kind == JUDGED else "", both, pairs, minimum))
-    return tuple(each for each in found if each is not None)
+        if kind != JUDGED:
+            who = ""
+        found.append(_turns(kind, who, both, pairs, minimum))
+    return tuple([each for each in found if each is not None])
 
 
 def _second_verdicts(
@@ -146,7 +152,10 @@ def _turns(kind: str, who: str, both: pl.DataFrame, pairs: Sequence[Pair], minim
     totals = cluster_totals(clusters, turned, np.ones(len(turned)))
     means = both.group_by("model").agg(pl.col("failed").mean(), pl.col("failed_again").mean())
     change = {model: again - first for model, first, again in means.iter_rows()}
-    moved = [abs(change[one] - change[other]) for one, other in pairs if one in change and other in change]
+    moved = []
+    for one, other in pairs:
+        if one in change and other in change:
+            moved.append(abs(change[one] - change[other]))
     return Turns(kind, who, rate_interval(*totals, minimum=minimum), max(moved, default=None))
 
 

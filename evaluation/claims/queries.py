@@ -55,7 +55,8 @@ def probe_claim(release: Release) -> BenchmarkClaim:
         if found.reason is not None:
             why = sentence(found.reason)
         return unread(None, why=why)
-    best = next(result for result in found.probes if result.name == found.strongest)
+    by_name = {result.name: result for result in found.probes}
+    best = by_name[found.strongest]
     label = PROBES.get(best.name, best.name)
     ends = best.accuracy, best.low, best.high
     return unread(found.tells, *ends, probe=label, chance=found.chance or 0.5)

@@ -237,10 +237,10 @@ def without_empty_turns(request: Request) -> Request:
 
     Raises NothingToTry if none is left.
     """
-    messages = tuple(message for message in request.messages if message.text.strip() or message.images)
+    messages = [message for message in request.messages if message.text.strip() or message.images]
     if not messages:
         raise errors.NothingToTry(gettext("The prompt is empty."))
-    return replace(request, messages=messages)
+    return replace(request, messages=tuple(messages))
 
 
 def matches(asked: PlaygroundSettings) -> list[Match]:
@@ -312,7 +312,9 @@ def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
 def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
     if sent.error is not None:
         last = sent.last
-        return {}, in_words(last.error, last.detail) if last and last.error else str(sent.error)
+        if last and last.error:
+            return {}, in_words(last.error, last.detail)
+        return {}, str(sent.error)
     try:
         return prepared.read(sent.reply or Reply(""), sent.value), ""
     except BrokenReply as refusal:
@@ -329,9 +331,7 @@ def _of_own_prompt(asked: PlaygroundSettings) -> Prepared:
 
 def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     recipe = recipes.recipe(benchmark)
-    step = next((step for step in recipe.steps if isinstance(step, Step) and step.name == name), None)
-    if step is None:
-        raise errors.NothingToTry(f"{name!r} is no step of {benchmark}.")
+    step = _step_named(benchmark, name)
     on, question = _first_question(asked, benchmark, step)
 
     def read(reply: Reply, value: BaseModel | None) -> Parsed:
@@ -345,12 +345,20 @@ def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     return Prepared(label, on, question.role, question.request, question.shape, read)
 
 
+def _step_named(benchmark: str, name: str) -> Step:
+    """The step of this name of a benchmark's recipe. Raises NothingToTry if it has none."""
+    for step in recipes.recipe(benchmark).steps:
+        if isinstance(step, Step) and step.name == name:
+            return step
+    raise errors.NothingToTry(f"{name!r} is no step of {benchmark}.")
+
+
 def _first_question(asked: PlaygroundSettings, benchmark: str, step: Step) -> tuple[str, rehearsal.RehearsedQuestion]:
     """What a step asks about the first of the candidates about which it asks anything.
 
     Raises NoQuestion, as it refused the first candidate.
     """
-    roles = {role.name: "the-model" for role in recipes.recipe(benchmark).roles}
+    roles = dict.fromkeys([role.name for role in recipes.recipe(benchmark).roles], "the-model")
     prompts = None
     if asked.prompts:
         prompts = prompts_queries.full_name(benchmark, asked.prompts)
@@ -418,7 +426,7 @@ def _only_match(asked: PlaygroundSettings, where: str) -> str:
         raise errors.NothingToTry(
             gettext("%(where)s: nothing matches '%(text)s'.") % {"where": where, "text": asked.on}
         )
-    names = ", ".join(match.on for match in found)
+    names = ", ".join([match.on for match in found])
     raise errors.NothingToTry(gettext("Several match '%(text)s': %(names)s.") % {"text": asked.on, "names": names})
 
 
@@ -458,7 +466,10 @@ def _new_draft(benchmark: str, record: Record, other_values: SourceValues | None
 
 def _sample(asked: PlaygroundSettings, release: Release, tasks: set[str]) -> ReleasedSample:
     samples = ReleasedSample.objects.filter(release=release, task__in=tasks).order_by("position")
-    sample = (samples.filter(key=asked.on) if asked.on else samples).first()
+    if asked.on:
+        sample = samples.filter(key=asked.on).first()
+    else:
+        sample = samples.first()
     if sample is None and asked.on:
         sample = samples.filter(key=_only_match(asked, str(release))).first()
     if sample is None:
@@ -486,7 +497,9 @@ def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str, m
         value, about, parsed = queries.sample_value(sample), dict(ask.about), {}
         for rubric in queries.rubric_values(sample):
             decision = protocol.read(value, rubric, ask.variant, about, reply.text)
-            parsed[rubric.key] = decision.verdict if decision else "left to the judge"
+            parsed[rubric.key] = "left to the judge"
+            if decision:
+                parsed[rubric.key] = decision.verdict
         return parsed
 
     return Prepared(f"{release}: {dataset.label}", sample.key, queries.TARGET, ask.request, None, read)
@@ -498,11 +511,15 @@ def _of_judge(asked: PlaygroundSettings, release_name: str) -> Prepared:
     if protocol.judge is None:
         raise errors.NoJudgeNeeded
     sample = _sample(asked, release, {dataset.task for dataset in queries.data_sets_in(release)})
-    judged = [(rubric, protocol.judging(rubric.key)) for rubric in queries.rubric_values(sample)]
-    rubric, judging = next(((rubric, each) for rubric, each in judged if each is not None), (None, None))
-    if rubric is None or judging is None:
+    judged = []
+    for rubric in queries.rubric_values(sample):
+        judging = protocol.judging(rubric.key)
+        if judging is not None:
+            judged.append((rubric, judging))
+    if not judged:
         raise errors.NothingToTry(f"Nothing in {sample.key} is judged by a model.")
-    variant = next(iter(sorted(judging.variants)), "")
+    rubric, judging = judged[0]
+    variant = min(judging.variants, default="")
     with _prompts(release.benchmark, asked.prompts):
         request = judging.judge(queries.sample_value(sample), rubric, variant, asked.answer or "(no answer)")
     if request.temperature is None:  # as a run that sets none

@@ -10,6 +10,7 @@ from evaluation.claims.claims import BenchmarkClaim, Claims, filled
 from evaluation.labels import failure_words
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.policies import POLICIES
+from evaluation.reports.comparison_lines import format_shares
 from review.charts.text_measure import format_share
 
 register = template.Library()
@@ -77,7 +78,7 @@ def interval(figure: Mapping[str, Any], unit: str) -> str:
     """The interval of a figure; empty if there is none."""
     if figure["value"] is None or figure["low"] is None:
         return ""
-    return "–".join(format_share(figure[end], percent=unit == "%") for end in ("low", "high"))
+    return format_shares((figure["low"], figure["high"]), percent=unit == "%")
 
 
 @register.filter
@@ -98,11 +99,17 @@ def undecided_share(panel: Mapping[str, Any]) -> str:
 @register.filter
 def total_variance(model: Mapping[str, Any]) -> float:
     """The total variance of a judgment: between samples, answers and judgments."""
-    return sum(model[part] or 0.0 for part in ("sample", "answer", "judge"))
+    return sum([model[part] or 0.0 for part in ("sample", "answer", "judge")])
 
 
 @register.filter
 def parts(model: Mapping[str, Any]) -> list[float | None]:
     """The components of the variance as shares of the total: sample, answer, judge."""
     total = total_variance(model)
-    return [None if model[part] is None or not total else model[part] / total for part in ("sample", "answer", "judge")]
+    shares: list[float | None] = []
+    for part in ("sample", "answer", "judge"):
+        if model[part] is None or not total:
+            shares.append(None)
+        else:
+            shares.append(model[part] / total)
+    return shares

@@ -16,6 +16,7 @@ from evaluation.reports.comparison_lines import (
     format_difference,
     format_interval,
     format_p,
+    format_shares,
     kind_label,
     reach_of,
     rule_label,
@@ -54,7 +55,8 @@ def share_of(value: float | None, rate: Rate) -> str:
 @register.filter
 def limits(measured: Any, rate: Rate) -> str:
     """The interval of a rate; empty if there is none."""
-    return "–".join(share_of(end, rate) for end in (measured.low, measured.high) if end is not None)
+    ends = [end for end in (measured.low, measured.high) if end is not None]
+    return format_shares(ends, percent=rate.percent)
 
 
 @register.filter
@@ -62,7 +64,7 @@ def bounds(measured: MeasuredRate, rate: Rate) -> str:
     """The rate with all exclusions counted for and against the model; empty if that is the same."""
     if measured.bounds is None or not measured.excluded or measured.bounds.best == measured.bounds.worst:
         return ""
-    return "–".join(share_of(end, rate) for end in sorted((measured.bounds.best, measured.bounds.worst)))
+    return format_shares(sorted((measured.bounds.best, measured.bounds.worst)), percent=rate.percent)
 
 
 @register.filter
