@@ -48,7 +48,9 @@ def try_out(
 
     Raises NotCallable.
     """
-    question, actor_id = {**dict(asked), "on": prepared.on}, None if actor is None else actor.pk
+    question, actor_id = {**dict(asked), "on": prepared.on}, None
+    if actor is not None:
+        actor_id = actor.pk
     return TriedReply(**waking.ask_worker(try_prompt, question, endpoint.pk, actor_id, seconds=WAIT))
 
 

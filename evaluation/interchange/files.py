@@ -297,8 +297,10 @@ def _log_rows(log: Any) -> Iterator[Entry]:
     if isinstance(log, list):
         for number, value in enumerate(log, 1):
             where = f"entry {number}"
-            known = other_tools.tool_of(value)
-            yield from _checked(other_tools.answer_rows(where, value)) if known else [_validated(where, value)]
+            if other_tools.tool_of(value):
+                yield from _checked(other_tools.answer_rows(where, value))
+            else:
+                yield _validated(where, value)
         return
     if other_tools.tool_of(log):
         yield from _checked(other_tools.answer_rows("file", log))

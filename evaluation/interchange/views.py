@@ -38,16 +38,21 @@ MAX_COMPARED = 5  # runs on a page, beside the one they are compared with
 @requires(Can.MEASURE)
 def import_results(request: HttpRequest) -> HttpResponse:
     """Import a file of verdicts made elsewhere, and list the latest imports."""
-    posted = request.method == "POST"
     initial = {"release": request.GET.get("release") or Release.objects.first()}
-    form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
+    if request.method == "POST":
+        form = forms.ImportResultsForm(request.POST, request.FILES, initial=initial)
+    else:
+        form = forms.ImportResultsForm(initial=initial)
     if form.is_valid():
         with refusals_on(form, EvaluationError):
             row = services.start_import(form.cleaned_data["file"], **form.values, actor=signed_in_account(request))
             return redirect("evaluation:results-import", row.pk)
     latest = ResultsImport.objects.select_related("release", "created_by").order_by("-pk")[:IMPORTS_SHOWN]
     context = {"form": form, "imports": latest, "has_releases": Release.objects.exists()}
-    return render(request, "evaluation/interchange/import.html", context, status=422 if form.errors else 200)
+    status = 200
+    if form.errors:
+        status = 422
+    return render(request, "evaluation/interchange/import.html", context, status=status)
 
 
 @requires(Can.MEASURE, "GET")
@@ -83,7 +88,10 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
         return RUNS.address("", pk)
 
     pages = ("evaluation/interchange/add_model.html", "evaluation/interchange/add_model_estimate.html")
-    form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
+    if request.method == "POST":
+        form = forms.AddModelForm(request.POST, run=run)
+    else:
+        form = forms.AddModelForm(run=run)
     return Launch(*pages, estimate_run, add, lambda _settings: {"run": run}).respond(request, form, {"run": run})
 
 
@@ -98,10 +106,10 @@ def check_run(request: HttpRequest, pk: int) -> HttpResponse:
         return RUNS.address("", pk)
 
     pages = ("evaluation/interchange/checks.html", "evaluation/interchange/checks_estimate.html")
-    data = None
     if request.method == "POST":
-        data = request.POST
-    form = forms.ChecksForm(data, run=run)
+        form = forms.ChecksForm(request.POST, run=run)
+    else:
+        form = forms.ChecksForm(run=run)
     return Launch(*pages, estimate_checks, check, lambda _checks: {"run": run}).respond(request, form, {"run": run})
 
 

@@ -3,7 +3,7 @@
 A case never shows the model, the judge or the verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext_noop as _
@@ -57,9 +57,7 @@ def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
         title=content.title,
         task=content.task,
         blocks=tuple(content.judged_page) or _question_and_answer(content),
-        form=Form(
-            tuple(_question(pk, text, index) for index, (pk, text) in enumerate(content.criteria)), asks_verdict=False
-        ),
+        form=Form(tuple(_questions(content.criteria)), asks_verdict=False),
         policy=replace(POLICY, senior_decides=content.senior_decides),
         language=content.language,
         specialty=content.specialty,
@@ -77,20 +75,26 @@ def rubric_pk(key: str) -> int:
     return int(key.removeprefix(KEY_PREFIX))
 
 
-def _question(pk: int, text: str, index: int) -> Question:
+def _questions(criteria: Iterable[tuple[int, str]]) -> Iterator[Question]:
+    """A question for each criterion; the first says how to decide."""
     help_text = _(
         "Decide as the judge had to: by the rule, if the page has one, and by what the answer says. Choose Cannot tell if "
         "the answer or the criterion leaves it open."
     )
-    return Question(f"{KEY_PREFIX}{pk}", _("Criterion"), "" if index else help_text, CHOICES, asks=text)
+    for pk, text in criteria:
+        yield Question(f"{KEY_PREFIX}{pk}", _("Criterion"), help_text, CHOICES, asks=text)
+        help_text = ""
 
 
 def stored_images(messages: Sequence[Message], about: str) -> Images | None:
     """A block of the stored images in the messages; `about` is their text alternative."""
-    stored = [url for url in dict.fromkeys(_image_urls(messages)) if STORED_IMAGE.fullmatch(url)]
-    if not stored:
+    pictures = []
+    for url in dict.fromkeys(_image_urls(messages)):
+        if STORED_IMAGE.fullmatch(url):
+            pictures.append(Picture(url.removeprefix(DIGEST_PREFIX), about))
+    if not pictures:
         return None
-    return Images(_("Images"), tuple(Picture(url.removeprefix(DIGEST_PREFIX), about) for url in stored))
+    return Images(_("Images"), tuple(pictures))
 
 
 def _image_urls(messages: Sequence[Message]) -> list[str]:
@@ -109,5 +113,5 @@ def _question_blocks(messages: Sequence[Message], about: str) -> list[Block]:
         image_blocks.append(stored)
     if len(messages) == 1:
         return [Text(_("What the model was asked"), messages[0].text), *image_blocks]
-    turns = tuple(Turn(SPEAKERS[message.role], message.text) for message in messages)
-    return [Dialogue(_("The conversation"), turns), *image_blocks]
+    turns = [Turn(SPEAKERS[message.role], message.text) for message in messages]
+    return [Dialogue(_("The conversation"), tuple(turns)), *image_blocks]

@@ -21,6 +21,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
 from generation.jobs import life_cycle
 from generation.jobs.settings import Settings
+from generation.llm.types import Message
 from generation.models import ReleasedRubric
 from review.cases.services import open_case
 from review.forms import queries as forms_queries
@@ -141,13 +142,16 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
             decided = [runs_queries.rubric_value(row) for row in rows]
             sample = runs_queries.sample_value(response.sample)
             page = protocol.judged_page(sample, decided, response.variant, texts[pk])
+        asked: Sequence[Message] = ()
+        if ask := asks[pk]:
+            asked = ask.messages
         content = CaseContent(
             benchmark=run.release.benchmark,
             task=response.sample.task,
             title=version.title,
             language=runs_queries.language_of(response.sample),
             specialty=version.case.specialty,
-            asked=ask.messages if (ask := asks[pk]) else (),
+            asked=asked,
             text=texts[pk],
             criteria=criteria[pk],
             simulated=simulated,

@@ -73,7 +73,9 @@ def preference(verdicts: RunVerdicts, judged: Counts | None = None) -> dict[str,
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
     result = self_preference(verdicts)
-    counts = (judged or judged_counts(verdicts)) if result.kin else {}
+    counts: Counts = {}
+    if result.kin:
+        counts = judged or judged_counts(verdicts)
     return values.preference(result, tested_members(verdicts.run), counts)
 
 

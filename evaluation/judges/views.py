@@ -17,8 +17,11 @@ from review.rules.permissions import Can
 def validation(request: HttpRequest, pk: int) -> HttpResponse:
     """Draw responses of a run for physicians to judge."""
     run = RUNS.get(pk)
-    form = ValidationForm(run, request.POST if request.method == "POST" else None)
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST":
+        form = ValidationForm(run, request.POST)
+    else:
+        form = ValidationForm(run)
+    if form.is_valid():
         with refusals_on(form, EvaluationError):
             services.start_validation(pk, **form.values, actor=signed_in_account(request))
             messages.success(request, _("Physicians can now take these responses from their queue."))

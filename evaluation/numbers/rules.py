@@ -106,7 +106,9 @@ def failure_rule(rules: Mapping[str, str], failure: str) -> str:
 
     Plans from before there was a rule for votes without a majority count them as JUDGE_FAILED.
     """
-    return rules.get(failure, rules.get(JUDGE_FAILED, EXCLUDED) if failure == UNDECIDED else EXCLUDED)
+    if failure == UNDECIDED and failure not in rules:
+        return rules.get(JUDGE_FAILED, EXCLUDED)
+    return rules.get(failure, EXCLUDED)
 
 
 def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status: str, error: str) -> str:

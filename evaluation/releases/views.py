@@ -40,6 +40,9 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, Any]:
     all_ranked = request.GET.get("all_ranked", "") in ("1", "true", "on")
     board = leaderboard(release, all_ranked=all_ranked)
     found = board_claims(board)
+    fixed_texts: list[Any] = []
+    if found:
+        fixed_texts = found.standings(board)
     return {
         "release": release,
         "all_ranked": all_ranked,
@@ -48,7 +51,7 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, Any]:
         "paper": paper_layout.views(beside_published(board, release.benchmark)),
         "board": board,
         "found_claims": found,
-        "fixed_texts": found.standings(board) if found else (),
+        "fixed_texts": fixed_texts,
         "rate": _(board.rate.label),
     }
 

@@ -32,6 +32,9 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
     for judge in judges:
         queries.endpoint_as_launched(run, judge)
     live = run.transport == Run.Transport.LIVE or not (endpoint.batches or (run.judge and run.judge.batches))
+    stored = RunSettings.stored_values(run)
+    if live:
+        stored = {**stored, "transport": Run.Transport.LIVE}
     return RunSettings.model_construct(  # its launch has checked them
         release=run.release,
         endpoints=[endpoint],
@@ -42,7 +45,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         datasets=run.variants,
         prompts=run.prompts,
         fresh=run.fresh,
-        **RunSettings.stored_values(run) | ({"transport": Run.Transport.LIVE} if live else {}),
+        **stored,
     )
 
 

@@ -71,7 +71,8 @@ def paired_difference(
             margin where the interval at .90 lies in it (Schuirmann 1987, J. Pharmacokinet.
             Biopharm. 15).
     """
-    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
+    y1, m1 = np.asarray(first_hits, dtype=float), np.asarray(first_sizes, dtype=float)
+    y2, m2 = np.asarray(second_hits, dtype=float), np.asarray(second_sizes, dtype=float)
     if not either:
         shared = (m1 > 0) & (m2 > 0)
         y1, m1, y2, m2 = y1[shared], m1[shared], y2[shared], m2[shared]
@@ -131,14 +132,16 @@ def score_difference(
         limits: of a mean.
         minimum: clusters below which there is neither interval nor p.
     """
-    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_sums, first_sizes, second_sums, second_sizes))
+    y1, m1 = np.asarray(first_sums, dtype=float), np.asarray(first_sizes, dtype=float)
+    y2, m2 = np.asarray(second_sums, dtype=float), np.asarray(second_sizes, dtype=float)
     shared = (m1 > 0) & (m2 > 0)
     y1, m1, y2, m2 = y1[shared], m1[shared], y2[shared], m2[shared]
     clusters = len(m1)
     if not clusters:
         return PairedDifference(None, None, None, 0)
     means = float(y1.sum() / m1.sum()), float(y2.sum() / m2.sum())
-    first, second = (min(limits[1], max(limits[0], mean)) for mean in means)
+    first = min(limits[1], max(limits[0], means[0]))
+    second = min(limits[1], max(limits[0], means[1]))
     value = first - second
     shares = (m1 / m1.sum() + m2 / m2.sum()) / 2
     residuals = (y1 - means[0] * m1) / m1.sum() - (y2 - means[1] * m2) / m2.sum()
@@ -206,11 +209,11 @@ def difference_of_differences(first: Floats, second: Floats, *, minimum: int = M
         residuals.append((one.residuals - other.residuals + (value - value / padded) * share) / padded)
         freedom.append(satterthwaite_df(share))
         pseudo += variance
-    counted = min(int((of_set > 0).sum()) for of_set in shares)
+    counted = min([int((share > 0).sum()) for share in shares])
     df = min(freedom)
     if counted < minimum or df < MINIMUM_DF:
         return DifferenceOfDifferences(values[0], values[1])
-    adjusted = [of_set / np.sqrt(1 - share) for of_set, share in zip(residuals, shares, strict=True)]
+    adjusted = residuals[0] / np.sqrt(1 - shares[0]), residuals[1] / np.sqrt(1 - shares[1])
     error = sqrt(float(((adjusted[0] - adjusted[1]) ** 2).sum()) + pseudo)
     centre, t = centres[0] - centres[1], t_quantile(0.975, df)
     return DifferenceOfDifferences(values[0], values[1], max(-2.0, centre - t * error), min(2.0, centre + t * error))

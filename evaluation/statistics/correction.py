@@ -171,9 +171,15 @@ def _linearised(verdicts: CheckedVerdicts, names: NDArray[Any], cluster: NDArray
     if (w[validated] <= 0).any() or not np.isfinite(w[validated]).all():
         raise ValueError("a weight must be positive and finite")
     total, cluster_count = len(truth), len(names)
-    given = [verdict == outcome for outcome in (True, False) if (verdict == outcome).any()]
-    if not total or any(not (validated & has_verdict).any() for has_verdict in given):
+    if not total:
         return None
+    given = []
+    for has_verdict in (verdict, ~verdict):
+        if not has_verdict.any():
+            continue
+        if not (validated & has_verdict).any():
+            return None
+        given.append(has_verdict)
     value = centre = pseudo_variance = 0.0
     residuals = np.zeros(cluster_count)
     for has_verdict in given:

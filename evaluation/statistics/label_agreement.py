@@ -54,17 +54,25 @@ def label_agreement(
     """
     columns = [np.asarray(values) for values in (clusters, weights, first, second, judge)]
     names = np.array(labels)
-    by_label = ((label, [values[names == label] for values in columns]) for label in sorted(set(labels)))
-    return tuple(_agreement(label, columns, minimum) for label, columns in by_label if not np.isnan(columns[2]).all())
+    agreements = []
+    for label in sorted(set(labels)):
+        of_label = [values[names == label] for values in columns]
+        if not np.isnan(of_label[2]).all():
+            agreements.append(_agreement(label, of_label, minimum))
+    return tuple(agreements)
 
 
 def _agreement(label: str, columns: Sequence[NDArray[Any]], minimum: int) -> LabelAgreement:
     clusters, weights, first, second, judge = columns
     between_physicians = two_phase_table(clusters, judge, first, second, weights)
-    with_judge = [two_phase_table(clusters, judge, one, weights=weights) for one in (first, second)]
-    physicians, (one, other) = between_physicians.estimate(kappa, minimum=minimum), with_judge
-    kappas = [table.estimate(kappa, minimum=minimum).value for table in with_judge]
-    known = [value for value in kappas if value is not None]
+    physicians = between_physicians.estimate(kappa, minimum=minimum)
+    with_first = two_phase_table(clusters, judge, first, weights=weights)
+    with_second = two_phase_table(clusters, judge, second, weights=weights)
+    kappa_of_first = with_first.estimate(kappa, minimum=minimum).value
+    kappa_of_second = with_second.estimate(kappa, minimum=minimum).value
+    judge_kappa = None
+    if kappa_of_first is not None and kappa_of_second is not None:
+        judge_kappa = (kappa_of_first + kappa_of_second) / 2
     return LabelAgreement(
         label=label,
         n=between_physicians.n,
@@ -73,6 +81,6 @@ def _agreement(label: str, columns: Sequence[NDArray[Any]], minimum: int) -> Lab
         physicians_kappa=physicians.value,
         low=physicians.low,
         high=physicians.high,
-        judge_agrees=float(raw(one.table) + raw(other.table)) / 2,
-        judge_kappa=sum(known) / 2 if len(known) == 2 else None,
+        judge_agrees=float(raw(with_first.table) + raw(with_second.table)) / 2,
+        judge_kappa=judge_kappa,
     )

@@ -1,5 +1,6 @@
 """Multiple comparisons: adjusted p values, and ranks with confidence sets."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,15 @@ def holm(p: Sequence[float]) -> list[float]:
 def holm_by_family(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:
     """`holm` within each family; `families`: that of each p. None stays None."""
     adjusted: list[float | None] = [None] * len(p)
-    for family in dict.fromkeys(families):
-        tested = [(at, value) for at, value in enumerate(p) if value is not None and families[at] == family]
-        for (at, _p), value in zip(tested, holm([value for _at, value in tested]), strict=True):
-            adjusted[at] = value
+    places: dict[Hashable, list[int]] = defaultdict(list)  # of the p of each family
+    tested: dict[Hashable, list[float]] = defaultdict(list)
+    for place, (family, value) in enumerate(zip(families, p, strict=True)):
+        if value is not None:
+            places[family].append(place)
+            tested[family].append(value)
+    for family, of_family in places.items():
+        for place, value in zip(of_family, holm(tested[family]), strict=True):
+            adjusted[place] = value
     return adjusted
 
 
@@ -67,17 +73,20 @@ def ranks(
             counts as not significantly different.
     """
     # Name -> models with a significantly lower (below) or higher (above) rate.
-    below: dict[str, set[str]] = {name: set() for name in rates}
-    above: dict[str, set[str]] = {name: set() for name in rates}
+    below: dict[str, set[str]] = defaultdict(set)
+    above: dict[str, set[str]] = defaultdict(set)
     for (first, second), (difference, p) in pairs.items():
-        if p < alpha and difference:
-            lower, higher = (first, second) if difference < 0 else (second, first)
-            below[higher].add(lower)
-            above[lower].add(higher)
+        if p < alpha and difference < 0:
+            below[second].add(first)
+            above[first].add(second)
+        elif p < alpha and difference > 0:
+            below[first].add(second)
+            above[second].add(first)
     ranks = {}
+    in_order = sorted(rates.values())
     for name, rate in rates.items():
-        better = sum(other < rate for other in rates.values())
-        ranks[name] = Rank(1 + better, 1 + len(below[name]), len(rates) - len(above[name]))
+        place = 1 + in_order.index(rate)  # equal rates share the first of their places
+        ranks[name] = Rank(place, 1 + len(below[name]), len(rates) - len(above[name]))
     return ranks
 
 

@@ -152,8 +152,11 @@ def _simulated_power(rates: tuple[float, float], m: Floats, correlation: float, 
     """
     random = np.random.default_rng(SEED)
     place, others, shared = random.random((3, STUDIES, len(m)))
-    other = np.where(shared < abs(pairing), place if pairing > 0 else 1 - place, others)
-    one, two = (_failures(rate, m, correlation, at) for rate, at in zip(rates, (place, other), strict=True))
+    paired = place
+    if pairing <= 0:
+        paired = 1 - place
+    other = np.where(shared < abs(pairing), paired, others)
+    one, two = _failures(rates[0], m, correlation, place), _failures(rates[1], m, correlation, other)
     shares = m / m.sum()
     difference = (one - two).sum(axis=1) / m.sum()
     padded, pseudo = padding(float((shares**2).sum()), difference)

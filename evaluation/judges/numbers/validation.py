@@ -124,15 +124,15 @@ def labels(
     names, weights, first, second = list[str](), list[float](), list[float](), list[float]()
     for response, rubric in judged.keys(judged.rows):
         verdict = by_physicians.get((response, rubric))
+        weight, answers = 1.0, (np.nan, np.nan)
         if verdict:
-            answers = (_as_float(verdict.first), _as_float(verdict.second))
-        else:
+            weight, answers = verdict.weight, (_as_float(verdict.first), _as_float(verdict.second))
+        if np.isnan(answers).any():
             answers = (np.nan, np.nan)
-        both = not np.isnan(answers).any()
         names.append(keys[rubric])
-        weights.append(verdict.weight if verdict else 1.0)
-        first.append(answers[0] if both else np.nan)
-        second.append(answers[1] if both else np.nan)
+        weights.append(weight)
+        first.append(answers[0])
+        second.append(answers[1])
     rows = judged.rows
     return label_agreement(names, judged.clusters[rows], weights, first, second, judged.failed[rows], minimum=minimum)
 
@@ -151,10 +151,11 @@ def models_and_pairs(
     # By judgment; NaN and 1 where physicians have not decided.
     truth, first, second = np.full((3, frame.rows.height), np.nan)
     weights = np.ones(frame.rows.height)
-    for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True) if by_physicians else ():
-        if (verdict := by_physicians.get(key)) is not None:
-            truth[row], first[row], second[row] = map(_as_float, (verdict.truth, verdict.first, verdict.second))
-            weights[row] = verdict.weight
+    if by_physicians:
+        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True):
+            if (verdict := by_physicians.get(key)) is not None:
+                truth[row], weights[row] = _as_float(verdict.truth), verdict.weight
+                first[row], second[row] = _as_float(verdict.first), _as_float(verdict.second)
     hits = frame.has(frozenset(judged.rate.hits))
     hit = frame.rows.select(hits.alias("hit"))["hit"].to_numpy()
     if judged.protocol.is_lower_better(judged.rate):

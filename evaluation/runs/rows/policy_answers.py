@@ -34,7 +34,9 @@ def _drawn(samples: QuerySet[ReleasedSample], seed: int, count: int) -> list[Rel
 
 def unsaved(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Iterator[PolicyAnswer]:
     """The rows of a launch with these settings, without their run."""
-    for dataset in datasets if settings.policies else ():
+    if not settings.policies:
+        return
+    for dataset in datasets:
         for sample in drawn(settings.release, dataset, settings.seed, settings.policy_samples):
             for ask in queries.questions(protocol, sample, settings.seed, [dataset]):
                 for name in dict.fromkeys(settings.policies):
