@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation import registry
 from evaluation.models import Run
-from evaluation.numbers.comparing import compare_pair
+from evaluation.numbers.comparing import compare_pair, with_adjusted
 from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.rules import COMBINED
 from evaluation.numbers.totals import UnitTotals, unit_totals
@@ -445,14 +445,15 @@ def _compare_pairs(
     totals = {}
     for run, endpoint in measured:
         totals[endpoint.name] = by_run[run.pk].placed(keys, endpoint.name)
-    defined = []
+    compared = []
     for one, other in combinations(totals, 2):
         names = {"dataset": "", "first": one, "second": other}
-        pair = compare_pair(rate, totals[one], totals[other], clusters, names, minimum)
-        if pair.difference is not None and pair.p is not None:
-            defined.append(((one, other), pair.difference, pair.p))
-    adjusted = holm([p for _names, _difference, p in defined])
-    return {names: (difference, p) for (names, difference, _p), p in zip(defined, adjusted, strict=True)}
+        compared.append(compare_pair(rate, totals[one], totals[other], clusters, names, minimum))
+    differences = {}
+    for pair in with_adjusted(compared, holm):
+        if pair.difference is not None and pair.p_adjusted is not None:
+            differences[pair.first, pair.second] = (pair.difference, pair.p_adjusted)
+    return differences
 
 
 def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
