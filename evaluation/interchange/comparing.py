@@ -210,7 +210,9 @@ def _shared_samples(first: Run, second: Run) -> tuple[set[str], int]:
 def _samples(run: Run) -> dict[str, tuple[str, int]]:
     """Key of each sample of the release that counts -> task and version."""
     samples = {}
-    for key, task, version in errata.standing(run.release).order_by("position").values_list("key", "task", "version_id"):
+    for key, task, version in (
+        errata.standing(run.release).order_by("position").values_list("key", "task", "version_id")
+    ):
         samples[key] = (task, version)
     return samples
 

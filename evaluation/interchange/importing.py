@@ -399,7 +399,8 @@ class _Importer:
 
     def _responses_to(self, questions: Collection[Question]) -> QuerySet[Response]:
         """The stored responses to these questions, and to some others on the same samples."""
-        endpoints, samples = ({question[place] for question in questions} for place in (0, 1))
+        endpoints = {endpoint for endpoint, _sample, _repeat in questions}
+        samples = {sample for _endpoint, sample, _repeat in questions}
         return Response.objects.filter(run=self._run, endpoint__in=endpoints, sample__in=samples)
 
     def _load_answers(self, questions: set[Question]) -> dict[Question, _Answer]:
@@ -484,21 +485,26 @@ class _Importer:
         VoidVerdict.objects.bulk_create(marks, ignore_conflicts=True)
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
-        texts = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.pk and each.text_added]
+        texts, rows = [], []
+        new: dict[Question, _Answer] = {}
+        for question, answer in answers.items():
+            if answer.pk is None:
+                new[question] = answer
+                values = self._response_values(*question, answer)
+                rows.append({**values, "about": json.dumps(values["about"])})
+            elif answer.text_added:
+                texts.append(Response(pk=answer.pk, text=answer.text))
         Response.objects.bulk_update(texts, ["text"], batch_size=500)
         self._replace_failed(answers)
-        new = {question: answer for question, answer in answers.items() if answer.pk is None}
-        rows = []
-        for question, answer in new.items():
-            values = self._response_values(*question, answer)
-            rows.append({**values, "about": json.dumps(values["about"])})
         insert_rows(Response, rows)
         for pk, endpoint, sample, repeat in self._responses_to(new).values_list("pk", *QUESTION):
             if (endpoint, sample, repeat) in new:
                 new[endpoint, sample, repeat].pk = pk
-        verdicts = ((answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts)
+        verdicts: list[several_judges.VoteRow] = []
+        for answer in answers.values():
+            verdicts += [(answer.pk or 0, *verdict) for verdict in answer.new_verdicts]
         if self._run.panel:
-            several_judges.store_votes(self._run, list(verdicts))
+            several_judges.store_votes(self._run, verdicts)
             return
         insert_rows(Judgment, (self._judgment_values(*verdict) for verdict in verdicts))
 
