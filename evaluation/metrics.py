@@ -139,6 +139,10 @@ class Totals:
         """The sum over all clusters."""
         return round(float(values.sum()))
 
+    def only(self, chosen: NDArray[np.bool_]) -> "Totals":
+        """The totals of the chosen clusters."""
+        return self.map(lambda values: values[chosen])
+
     def map(self, change: Callable[[Any], Any]) -> "Totals":
         """The totals with `change` applied to each array."""
         changed: dict[str, Any] = {}

@@ -17,7 +17,12 @@ class FixedText:
 
 
 def _fixed(english: str, chinese: str) -> Callable[[str, str], str]:
-    return lambda _question, language: chinese if language == CHINESE else english
+    def text(_question: str, language: str) -> str:
+        if language == CHINESE:
+            return chinese
+        return english
+
+    return text
 
 
 POLICIES: Mapping[str, FixedText] = {

@@ -101,6 +101,11 @@ class PublishedTable:
     drawn: Literal["", "bars", "radar"] = ""
     note: str = ""
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels of its columns."""
+        return [column.label for column in self.columns]
+
     def group_of(self, model: str) -> str:
         """The label of the group to which a model of one's own belongs; '' without groups."""
         for group in self.groups:

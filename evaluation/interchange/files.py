@@ -223,7 +223,9 @@ def _validated(where: str, row: Any) -> Entry:
     """The row with fields of the right types, or the reason why it is refused."""
     if not isinstance(row, dict):
         return RefusedRow(where, "not a JSON object")
-    texts = {name: row.get(name, "") for name in NAMES} | {name: row.get(name) or "" for name in TEXTS}
+    texts = {name: row.get(name, "") for name in NAMES}
+    for name in TEXTS:
+        texts[name] = row.get(name) or ""
     for name, value in texts.items():
         if name in REQUIRED and not (isinstance(value, str) and value):
             return RefusedRow(where, f"{name}: missing or not text")

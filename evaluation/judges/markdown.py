@@ -107,7 +107,8 @@ def _validation(validation: Mapping[str, Any] | None) -> list[str]:
         others = map(_with_interval, figures)
         rows.append((model["endpoint"], "physician – physician", physicians["n"], *others, *["–"] * 4))
     lines += text_tables.markdown([*head, "Rate", "Corrected"], rows)
-    if by_dataset := [row for row in corrected_rows(validation) if row[1] != ALL]:
+    by_dataset = [row for row in corrected_rows(validation) if row[1] != ALL]
+    if by_dataset:
         lines += ["", *text_tables.markdown(["Model", "Data set", "Rate", "Corrected"], by_dataset)]
     if by_pair := compared_rows(validation):
         head = ["Data set", "Models", "Difference", "p (Holm)", "Corrected", "p (Holm)"]

@@ -240,7 +240,10 @@ def _over_models(totals: UnitTotals, shared: tuple[Ints, Ints], rows: Sequence[C
     the gain of all their answers pooled.
     """
     pooled = _pooled(totals, shared, (rows[0].first, rows[0].second), minimum)
-    moves = {name: sum([row.moves[name] for row in rows]) for name in MOVES}
+    moves = dict.fromkeys(MOVES, 0)
+    for row in rows:
+        for name in MOVES:
+            moves[name] += row.moves[name]
     shares = mean([row.fix_rate for row in rows]), mean([row.break_rate for row in rows])
     change = _make_change(pooled, rows[0].label, ALL, moves, shares)
     rates = mean([row.rates[0] for row in rows]), mean([row.rates[1] for row in rows])

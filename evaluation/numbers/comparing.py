@@ -157,7 +157,7 @@ def compare_pair(
     """
     shared = first.in_scope & second.in_scope
     if not shared.all():
-        first, second = first.map(lambda values: values[shared]), second.map(lambda values: values[shared])
+        first, second = first.only(shared), second.only(shared)
         if clusters is not None:
             clusters = clusters[shared]
     failures = (first.hits > 0, second.hits > 0)

@@ -85,7 +85,9 @@ def _radars(each: FilledTable, name: str) -> Iterator[RadarChart]:
         if len(spokes) < MIN_AXES or len(rows) > MAX_SERIES:
             continue
         axes = [each.table.columns[index].heading for index in spokes]
-        shapes = [Series(_name(row), [row.values[index] for index in spokes]) for row in rows]
+        shapes = []
+        for row in rows:
+            shapes.append(Series(_name(row), [row.values[index] for index in spokes]))
         yield radar(axes, shapes, name=f"{name}-{place}", title=group, percent=False)
 
 
@@ -263,7 +265,7 @@ def _table_values(each: FilledTable) -> dict[str, Any]:
         "title": table.title,
         "place": table.place,
         "note": table.note,
-        "columns": [column.label for column in table.columns],
+        "columns": table.labels,
         "rows": [_row_values(row) for row in each.rows],
     }
 
@@ -292,7 +294,7 @@ def _head(each: FilledTable) -> list[str]:
     group = []
     if each.table.groups:
         group = ["Group"]
-    return [*group, "Model", "From", *[column.label for column in each.table.columns]]
+    return [*group, "Model", "From", *each.table.labels]
 
 
 def _cells(each: FilledTable) -> list[list[str]]:

@@ -32,7 +32,9 @@ def earlier_answers(rows: Iterable[Response]) -> dict[int, EarlierAnswers]:
     incomplete: set[int] = set()
     while sought := {after for after in links.values() if after is not None}:
         columns = ("pk", "status", "variant", "text", "after_id")
-        answers = {pk: rest for pk, *rest in Response.objects.filter(pk__in=sought).values_list(*columns)}
+        answers = {}
+        for pk, *answer in Response.objects.filter(pk__in=sought).values_list(*columns):
+            answers[pk] = answer
         for pk, after in list(links.items()):
             if after is None:
                 continue
