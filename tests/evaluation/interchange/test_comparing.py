@@ -112,9 +112,10 @@ def test_a_run_is_not_compared_with_itself() -> None:
 
 def test_a_withdrawn_sample_is_compared_nowhere(judgeable: Release, models: str) -> None:
     run = evaluate_release(judgeable, models, "sim-careful")
+    again = evaluate_release(judgeable, models, "sim-careful")
     withdrawn = judgeable.samples.order_by("position")[0]
     errata.withdraw(withdrawn.version.sample_id, actor=None, reason="Wrong.")
-    comparison = comparing.compare_runs(run, run, OPERATOR)
+    comparison = comparing.compare_runs(run, again, OPERATOR)
     left = judgeable.samples_count - 1
     assert comparison.shared_samples == left
     assert {row.shared for row in comparison.rows} == {left}
