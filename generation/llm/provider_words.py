@@ -106,6 +106,9 @@ _TEMPLATE = re.compile(r"jinja|chat[ _]template|roles must alternate|system role
 # A proxy makes a failure of a model that used up its limit for reasoning.
 _NO_ROOM = re.compile(r"unable to complete request: max_output_tokens", re.IGNORECASE)
 
+# llama.cpp cannot parse what the model wrote under a schema; the server is well.
+_UNPARSED = re.compile(r"model produced output that does not match", re.IGNORECASE)
+
 # What the wording may say instead, of statuses that say less.
 _MORE_LIKELY = {403: (ContentFiltered, NoCredit), 424: (ContentFiltered,), 429: (NoCredit,)}
 _PREFIX = re.compile(r"^(?:finish|stop)?reason")
@@ -147,6 +150,8 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
         return BadRequest
     if status >= 500 and _NO_ROOM.search(text):
         return StillWriting
+    if status >= 500 and _UNPARSED.search(text):
+        return BrokenReply
     words = {plain(code) for code in (*codes, *NAMED.findall(text))}
     for kind, known in _CLASS_OF.items():
         if words & known:

@@ -71,6 +71,14 @@ DEPARTURES = (
     ),
     Departure(
         "llama.cpp",
+        "2026-08, ggml-org/llama.cpp#27279 and #26381",
+        Answer(
+            error_body("The model produced output that does not match the expected peg-native format", code=500), 500
+        ),
+        BrokenReply,
+    ),
+    Departure(
+        "llama.cpp",
         "b11549, our own run",
         Answer({"error": {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8}}, 400),
         ContextTooLong,

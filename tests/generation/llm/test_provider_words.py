@@ -362,8 +362,14 @@ def test_a_fault_that_passes_is_tried_again(status):
         assert ask(target.url).text == "fine"
 
 
-def test_what_a_provider_could_not_validate_is_a_broken_reply_asked_for_once_more_without_validation():
-    refused = Answer(error_body("Failed to generate JSON.", code="json_validate_failed", failed_generation="{"), 400)
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Answer(error_body("Failed to generate JSON.", code="json_validate_failed", failed_generation="{"), 400),
+        Answer(error_body("The model produced output that does not match the expected peg-native format"), 500),
+    ],
+)
+def test_what_a_provider_could_not_validate_is_a_broken_reply_asked_for_once_more_without_validation(refused):
     with fake_endpoint(refused, GOOD) as target:
         assert ask_structured(target.url)[1].criteria_met
     assert ["response_format" in body for body in target.bodies] == [True, False]
