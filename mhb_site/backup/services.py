@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from django.core.signing import BadSignature, Signer
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
+from pydantic import BaseModel, ValidationError
 
 from generation.common.storage import IMAGES, UPLOADS, copy, store
 from generation.images.files import image_name
@@ -43,6 +45,32 @@ _SECRETS = ("metrics_token", "email_url", "sentry_dsn")
 
 class BackupError(Exception):
     """One sentence: why a backup cannot be written or restored."""
+
+
+class TableCounts(BaseModel):
+    """How many rows a table has, and the last number that it gave one."""
+
+    rows: int
+    last: int
+
+
+class BackedUpFile(BaseModel):
+    """A file of a backup."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """What `restore` reads of the manifest of a backup, which somebody may have changed."""
+
+    migrations: list[tuple[str, str]]
+    tables: dict[str, TableCounts]
+    files: list[BackedUpFile]
+    secrets: list[str]
+    secret_key: str
+    commit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +180,19 @@ def check(folder: Path) -> dict[str, Any]:
         last_line = (folder / SUMS).read_text(encoding="utf-8").splitlines()[-1]
     except (OSError, ValueError, IndexError):
         raise BackupError(f"{folder} is not a complete backup: {MANIFEST} or {SUMS} is missing or broken.") from None
-    if about.get("backup") != VERSION:
+    if not isinstance(about, dict) or about.get("backup") != VERSION:
         raise BackupError(f"{folder} was not written by this version's `backup`.")
+    try:
+        Manifest.model_validate(about)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BackupError(f"{MANIFEST} is not what `backup` writes, at {place}.") from None
     if last_line != f"{sha256_of(folder / MANIFEST)}  {MANIFEST}":
         raise BackupError(f"{MANIFEST} was changed after the backup was written.")
     for entry in about["files"]:
         path = folder / entry["path"]
+        if ".." in path.parts or not path.is_relative_to(folder):
+            raise BackupError(f"{entry['path']} is not in the backup.")
         if not path.is_file():
             raise BackupError(f"{entry['path']} is missing from the backup.")
         if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
@@ -208,6 +243,8 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
             faults = sum(1 for _fault in verification.check(audit))
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise BackupError(f"A file cannot be read or stored ({type(error).__name__}); nothing was restored.") from error
     except IntegrityError as error:
         reason = " ".join(str(error).splitlines()[:2])
         raise BackupError(f"Rows do not fit together ({reason}); nothing was restored.") from error
@@ -246,6 +283,9 @@ def _check_unused() -> None:
 
 def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Callable[[str], None]) -> None:
     tables = rows.tables()
+    for table in tables:
+        if table.name not in counts:
+            raise BackupError(f"The table {table.name} is missing from the backup; nothing was restored.")
     with rows.emptied():
         for table in tables:
             path = folder / TABLES / f"{table.name}.jsonl.gz"

@@ -1,0 +1,48 @@
+"""The manifest of a backup is read strictly: somebody may have changed it, and its checksum."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mhb_site.backup import services
+
+pytestmark = pytest.mark.plain
+GOOD = {"backup": 1, "migrations": [], "tables": {}, "files": [], "secrets": [], "secret_key": "", "commit": ""}
+
+
+def write(folder: Path, manifest: Any) -> None:
+    text = json.dumps(manifest)
+    (folder / "manifest.json").write_text(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "SHA256SUMS").write_text(f"{digest}  manifest.json\n")
+
+
+def test_what_backup_writes_is_read(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    assert services.check(tmp_path) == GOOD
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        [],
+        "text",
+        {**GOOD, "backup": 2},
+        {**GOOD, "files": None},
+        {**GOOD, "files": ["x"]},
+        {**GOOD, "files": [{"path": "images/../manifest.json", "bytes": 1, "sha256": ""}]},
+        {**GOOD, "files": [{"path": "/etc/hostname", "bytes": 1, "sha256": ""}]},
+        {**GOOD, "migrations": [["review"]]},
+        {**GOOD, "tables": {"review_user": {"rows": "many", "last": 0}}},
+        {**GOOD, "secrets": 5},
+        {**GOOD, "secret_key": None},
+    ],
+    ids=str,
+)
+def test_anything_else_is_refused_in_a_sentence(tmp_path: Path, manifest: Any) -> None:
+    write(tmp_path, manifest)
+    with pytest.raises(services.BackupError):
+        services.check(tmp_path)
