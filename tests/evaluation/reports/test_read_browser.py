@@ -49,9 +49,11 @@ def test_report_answers_and_launch_form_work_without_a_judge(
     assert "sort=-rate" in page.url
     reader.check_page("another rate")
     page.set_viewport_size({"width": 1366, "height": 768})
-    charts = page.locator(".charts--bars .card")
-    assert charts.nth(0).bounding_box()["y"] == charts.nth(1).bounding_box()["y"], "two data sets side by side"
-    for bar in page.locator(".charts--bars .hbars__bar").all():
+    page.evaluate("scrollTo(0, 0)")
+    sentences, chart = (part.bounding_box() for part in page.locator(".answer-and-chart > *").all())
+    assert sentences["y"] == chart["y"], "the first chart stands beside the answer"
+    assert chart["y"] + chart["height"] <= 768, "and ends within the first screen"
+    for bar in page.locator(".answer-and-chart .hbars__bar, .charts--bars .hbars__bar").all():
         assert bar.bounding_box()["width"] > 300, "a bar keeps most of the width of its card"
 
     page.goto(f"{reader.url}{launch}?release={release.pk}")
