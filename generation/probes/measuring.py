@@ -282,8 +282,8 @@ def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, p
     words: tuple[TellingWord, ...] = ()
     telling: tuple[TellingCase, ...] = ()
     tried = [(probe, _reason_not_to(probe, whole)) for probe in PROBES]
-    measured = sum(why_not is None for _probe, why_not in tried)
-    bound = NormalDist().inv_cdf(1 - ERROR / max(1, measured))
+    able = sum(why_not is None for _probe, why_not in tried)
+    bound = NormalDist().inv_cdf(1 - ERROR / max(1, able))
     for number, (probe, why_not) in enumerate(tried):
         progress(number, len(tried))
         if why_not is not None:
@@ -295,7 +295,8 @@ def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, p
         groups += _groups(probe, whole, scores)
         if probe.name == "words":
             words, telling = features.telling_words(), _telling_cases(whole, scores)
-    best = max((result for result in results if result.accuracy is not None), key=lambda result: result.accuracy or 0)
+    measured = [result for result in results if result.accuracy is not None]
+    best = max(measured, key=lambda result: result.accuracy or 0)
     return ProbeReport(
         cases=len(counted),
         answers=len(whole.owner),

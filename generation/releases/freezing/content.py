@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ _COLUMNS = (
     *("prompt", "sample__batch_id"),
     *("case__spec__form_version", "content", "citations", "provenance", "generator"),
 )
+N = TypeVar("N")
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
 Chosen = NDArray[Any]  # the versions of a release in order, and whether each is held out; nine bytes each
 CHOSEN = np.dtype([("version", "i8"), ("held_out", "?")])
@@ -275,7 +276,12 @@ class ReleaseTotals:
         return {}
 
     def provenance(self) -> dict[str, dict[str, int]]:
-        return {name: dict(sorted(values.items())) for name, values in sorted(self._provenance.items())}
+        return sorted_counts(self._provenance)
+
+
+def sorted_counts(counts: Mapping[str, Mapping[str, N]]) -> dict[str, dict[str, N]]:
+    """Counts by name and value, both in alphabetical order."""
+    return {name: dict(sorted(values.items())) for name, values in sorted(counts.items())}
 
 
 def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -101,4 +101,4 @@ def _facets(before: list[ProbeCase], after: list[ProbeCase]) -> dict[str, dict[s
         for case in cases:
             for name, value in case.labelled.facets.items():
                 counts.setdefault(name, {}).setdefault(value, [0, 0])[place] += 1
-    return {name: dict(sorted(values.items())) for name, values in sorted(counts.items())}
+    return content.sorted_counts(counts)

@@ -67,11 +67,15 @@ class Agreement:
                 raters[row["role"]] = row["rater"]
                 answers[row["role"], row["question"]][row["rubric"]] = row["value"]
         for pair, (first, second) in PAIRS.items():
-            for question in sorted(question for role, question in answers if role == first):
+            questions = [question for role, question in answers if role == first]
+            for question in sorted(questions):
                 given, compared = answers[first, question], answers.get((second, question), {})
-                both = tuple((given[key], compared[key]) for key in sorted(given) if given[key] and compared.get(key))
+                both = []
+                for key in sorted(given):
+                    if given[key] and compared.get(key):
+                        both.append((given[key], compared[key]))
                 if both:
-                    self.cases[pair, question][both] += 1
+                    self.cases[pair, question][tuple(both)] += 1
                     self.raters[pair, question] |= {raters[first], raters[second]}
                     counted.append((pair, question))
         return counted

@@ -87,9 +87,12 @@ class _HubRow(_Question):
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         missing = super().missing(present)
-        required = [names[0] for field, names in _Entry.names().items() if _Entry.model_fields[field].is_required()]
-        keys = ", ".join(f"'{key}'" for key in required)
         if missing:
+            required = []
+            for field, names in _Entry.names().items():
+                if _Entry.model_fields[field].is_required():
+                    required.append(f"'{names[0]}'")
+            keys = ", ".join(required)
             return f"{missing} of a row of the hub (or {keys} by PMID)"
         return ""
 
@@ -112,9 +115,11 @@ def sniff(path: Path) -> Layout:
 
 
 def _is_object(path: Path) -> bool:
-    first = islice(object_items(path), SNIFF_LIMIT)
     # Several objects, one on each line, are one that breaks off.
-    return any(isinstance(value, dict) and not _Entry.missing(value) for _where, _key, value in first)
+    for _where, _key, value in islice(object_items(path), SNIFF_LIMIT):
+        if isinstance(value, dict) and not _Entry.missing(value):
+            return True
+    return False
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:

@@ -107,8 +107,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     whole = _with_visits(mapping, columns)
     roots |= {*whole.columns.get("id", ())}
     read = partial(_row, mapping=whole, split=tabular.file_of(path, layout).split or "train")
-    records = tabular.records(path, layout.name, roots.__contains__)
-    return (tabular.read_or_refused(record, where, read) for where, record in records)
+    return tabular.read_all(tabular.records(path, layout.name, roots.__contains__), read)
 
 
 def _roots(columns: Iterable[str]) -> set[str]:

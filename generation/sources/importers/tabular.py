@@ -5,8 +5,9 @@ a row; a record that cannot be read becomes a refusal with its place and the rea
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -90,8 +91,7 @@ class RecordFormat(Generic[R]):
         if kind == CSV:
             check_csv(path, self.model.missing)
         file = file_of(path, layout)
-        found = records(path, kind, self.model.wants)
-        return (read_or_refused(record, where, lambda record: self._row(record, file)) for where, record in found)
+        return read_all(records(path, kind, self.model.wants), partial(self._row, file=file))
 
     def _row(self, record: dict[str, Any], file: File) -> Row:
         if other := self.other(record):
@@ -150,6 +150,12 @@ def recognised_kind(
     raise WrongFormat(problem or "It is an array without records.")
 
 
+def read_all(found: Iterable[tuple[str, Any]], read: Callable[[dict[str, Any]], Row]) -> Iterator[Row | Refusal]:
+    """The row of each record that was found, or why there is none."""
+    for where, record in found:
+        yield read_or_refused(record, where, read)
+
+
 def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any]], Row]) -> Row | Refusal:
     """The row that `read` makes of one record.
 
@@ -188,8 +194,13 @@ def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _colum
         case "json":
             found = array_items(path)
         case _:
-            found = ((f"line {number}", value) for number, value in json_lines(path))
+            found = _lines(path)
     return _wanted_parts(found, wanted)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    for number, value in json_lines(path):
+        yield f"line {number}", value
 
 
 def _wanted_parts(found: Iterator[tuple[str, Any]], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
