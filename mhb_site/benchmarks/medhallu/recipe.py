@@ -4,7 +4,7 @@ Records of kind `qa` go through up to five tries (MHU-3 to MHU-6), or through ca
 clustered (MHU-8). Records of kind `qa-pair` were published by others and are used unchanged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -76,6 +76,11 @@ def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
         asked += judging
     if settings["feedback"] and number < ESTIMATED_TRIES:
         asked.append(("critic", "critique"))  # feedback for the next try
+    return _labels(draft, asked)
+
+
+def _labels(draft: Draft, asked: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The labels of prompts that are asked, each with its role."""
     return [(role, SETS[draft.prompts][name].label) for role, name in asked]
 
 
@@ -95,8 +100,7 @@ def _for_each_candidate(*asked: tuple[str, str]) -> Callable[[Draft], Sequence[t
     """What a step asks, as (role, prompt), of each of the candidates that are clustered."""
 
     def asks(draft: Draft) -> Sequence[tuple[str, str]]:
-        labels = [(role, SETS[draft.prompts][name].label) for role, name in asked]
-        return labels * int(presets.settings(draft)["candidates"])
+        return _labels(draft, asked) * int(presets.settings(draft)["candidates"])
 
     return asks
 
@@ -271,7 +275,7 @@ def text_to_compare(new_sample: NewSample) -> str:
 
 
 def _asks_rewording(draft: Draft) -> list[tuple[str, str]]:
-    return [("generator", SETS[draft.prompts]["reword"].label)]
+    return _labels(draft, [("generator", "reword")])
 
 
 def _is_published(draft: Draft) -> bool:

@@ -95,9 +95,10 @@ async def collect_votes(
         answer shown first, `unread` an unreadable first reply, after which the voter was asked once
         more. `broken`: the second reply is unreadable too; such a vote is neither fooled nor not.
     """
-    return await gather_all(
-        *(_ask_voter(draft, models, candidate, number, position, role) for position, role in enumerate(VOTERS))
-    )
+    asked = []
+    for position, role in enumerate(VOTERS):
+        asked.append(_ask_voter(draft, models, candidate, number, position, role))
+    return await gather_all(*asked)
 
 
 def all_readable(ballots: Sequence[Mapping[str, Any]]) -> bool:

@@ -38,9 +38,9 @@ async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any
     vectors: list[Any] = []
     if not _is_enabled(values, models):
         return [DraftGroup(number) async for number, _draft in arrivals]
-    async for batch, batch_vectors in _embedded_batches(arrivals, models):
-        numbers += [number for number, _draft in batch]
-        blocks += [draft.data["mistake"]["category"] for _number, draft in batch]
+    async for batch_numbers, drafts, batch_vectors in _embedded_batches(arrivals, models):
+        numbers += batch_numbers
+        blocks += [draft.data["mistake"]["category"] for draft in drafts]
         vectors.append(batch_vectors)
     places: dict[str, list[int]] = defaultdict(list)
     if len(numbers) <= MAX_TOGETHER:
@@ -63,18 +63,18 @@ async def similar_ones(
         return []
     numbers: list[int] = []
     vectors: list[Any] = []
-    async for batch, batch_vectors in _embedded_batches(arrivals, models):
-        numbers += [number for number, _draft in batch]
+    async for batch_numbers, _drafts, batch_vectors in _embedded_batches(arrivals, models):
+        numbers += batch_numbers
         vectors.append(_normalise(batch_vectors))
     late = np.concatenate(vectors)
     distances, nearest = np.full(len(numbers), np.inf), np.zeros(len(numbers), dtype=np.int64)
-    async for batch, batch_vectors in _embedded_batches(earlier, models):
+    async for batch_numbers, _drafts, batch_vectors in _embedded_batches(earlier, models):
         batch_distances = 1.0 - late @ _normalise(batch_vectors).T
         places = batch_distances.argmin(axis=1)
         batch_minimum = batch_distances[np.arange(len(numbers)), places]
         closer = batch_minimum < distances
         distances[closer] = batch_minimum[closer]
-        nearest[closer] = np.array([number for number, _draft in batch])[places[closer]]
+        nearest[closer] = np.array(batch_numbers)[places[closer]]
     near = []
     for number, earlier_number, distance in zip(numbers, nearest.tolist(), distances.tolist(), strict=True):
         if distance <= values["distance"]:
@@ -89,21 +89,23 @@ def _is_enabled(values: Mapping[str, Any], models: Models) -> bool:
 
 async def _embedded_batches(
     arrivals: Arrivals, models: Models
-) -> AsyncIterator[tuple[list[tuple[int, Draft]], Vectors]]:
-    """The mistakes with their vectors, one batch per call."""
-    batch: list[tuple[int, Draft]] = []
-    async for arrival in arrivals:
-        batch.append(arrival)
-        if len(batch) == BATCH_SIZE:
-            yield batch, await _embed(models, batch)
-            batch = []
-    if batch:
-        yield batch, await _embed(models, batch)
+) -> AsyncIterator[tuple[list[int], list[Draft], Vectors]]:
+    """The mistakes with their numbers and vectors, one batch per call."""
+    numbers: list[int] = []
+    drafts: list[Draft] = []
+    async for number, draft in arrivals:
+        numbers.append(number)
+        drafts.append(draft)
+        if len(drafts) == BATCH_SIZE:
+            yield numbers, drafts, await _embed(models, drafts)
+            numbers, drafts = [], []
+    if drafts:
+        yield numbers, drafts, await _embed(models, drafts)
 
 
-async def _embed(models: Models, batch: Sequence[tuple[int, Draft]]) -> Vectors:
+async def _embed(models: Models, drafts: Sequence[Draft]) -> Vectors:
     texts = []
-    for _number, draft in batch:
+    for draft in drafts:
         mistake = draft.data["mistake"]
         texts.append(f"{mistake['title']}. {mistake['description']}")
     return np.asarray(await models.embed("embedder", texts), dtype=np.float32)

@@ -114,20 +114,20 @@ def check_dialogue(
     Raises:
         BrokenReply: with everything that is wrong, in sentences for the generator.
     """
-    turns = [turn.content for turn in reply.turns]
+    turns = [turn.model_dump() for turn in reply.turns]
     source_texts = [turn["content"] for turn in source]
     known = {medical_text.text_key(text) for text in source_texts}
-    changed = [text for text in turns if medical_text.text_key(text) not in known]
+    changed = [turn["content"] for turn in turns if medical_text.text_key(turn["content"]) not in known]
     rejected_texts = [conversation_text(version.get("turns", ())) for version in rejected]
     bait = ""
     if turns:
-        bait = turns[-1]
+        bait = turns[-1]["content"]
     faults = (
-        _dialogue_faults(reply, source),
-        _source_faults(reply, source, min_kept),
+        _dialogue_faults(turns, source),
+        _source_faults(turns, source, min_kept),
         _bait_faults(bait),
         _language_faults(changed, source_texts, reply.rubrics),
-        _repetition_faults("\n".join(turns), rejected_texts, reply.rubrics, rejected),
+        _repetition_faults(conversation_text(turns), rejected_texts, reply.rubrics, rejected),
         _place_faults(reply.traps, "\n".join(changed), "\n".join(source_texts)),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
@@ -177,18 +177,23 @@ def conversation_text(turns: Iterable[Mapping[str, str]]) -> str:
     return "\n".join(turn["content"] for turn in turns)
 
 
-def _source_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]], min_kept: float) -> Iterator[str]:
+def _turn_keys(turns: Iterable[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """The speaker and the text of each turn, the same for turns that say the same."""
+    return [(turn["role"], medical_text.text_key(turn["content"])) for turn in turns]
+
+
+def _source_faults(
+    turns: Sequence[Mapping[str, str]], source: Sequence[Mapping[str, str]], min_kept: float
+) -> Iterator[str]:
     """The faults of a conversation that drops the source, or only appends to it."""
-    turns = [turn.model_dump() for turn in reply.turns]
     share = share_kept(turns, source)
     if turns and share < min_kept:
         yield (
             f"Only {share:.0%} of the source's text is kept, less than {min_kept:.0%}: alter the given conversation, do not"
             " write another. Keep every turn that the trap does not need word for word."
         )
-    texts = [(turn["role"], medical_text.text_key(turn["content"])) for turn in turns]
-    source_texts = [(turn["role"], medical_text.text_key(turn["content"])) for turn in source]
-    if len(texts) > len(source_texts) and texts[: len(source_texts)] == source_texts and len(source_texts) > 1:
+    keys, source_keys = _turn_keys(turns), _turn_keys(source)
+    if len(keys) > len(source_keys) and keys[: len(source_keys)] == source_keys and len(source_keys) > 1:
         yield "The source is untouched and only appended to: alter its own turns, so that the trap is prepared in them."
 
 
@@ -286,40 +291,41 @@ def polarity_of(criterion: Criterion) -> str:
     return "must"
 
 
-def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    turns = [(turn.role, medical_text.text_key(turn.content)) for turn in reply.turns]
-    source_turns = [(turn["role"], medical_text.text_key(turn["content"])) for turn in source]
+def _dialogue_faults(turns: Sequence[Mapping[str, str]], source: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    keys, source_keys = _turn_keys(turns), _turn_keys(source)
     if not turns:
         yield "There are no turns: 'turns' is the complete rewritten conversation."
         return
-    if turns == source_turns:
+    if keys == source_keys:
         yield "The conversation is identical to the source: no trap was planted."
         return
-    for number, (role, text) in enumerate(turns, 1):
+    for number, (role, text) in enumerate(keys, 1):
         if not text and number < len(turns):
             yield f"Turn {number} is empty."
-        if number > 1 and turns[number - 2][0] == role:
+        if number > 1 and turns[number - 2]["role"] == role:
             yield f"Turns {number - 1} and {number} are both the {role}'s; the speakers must alternate."
-    *before, (last_role, bait_key) = turns
-    bait = reply.turns[-1].content.strip()
-    if last_role != "user" or not bait:
+    *before, bait_key = keys
+    bait = turns[-1]["content"].strip()
+    if turns[-1]["role"] != "user" or not bait:
         yield "There is no bait question: the conversation must end in a turn of the user that asks it."
-    elif ("user", bait_key) in source_turns:
+    elif bait_key in source_keys:
         yield "There is no bait question: the last turn is the source's own; the bait must be a new question."
     elif len(bait) > MAX_QUESTION:
         yield f"The bait question is longer than {MAX_QUESTION} characters."
     # MHB-2: both speakers carry the trap. If the source has one turn, the assistant's turn must be
     # new.
     speakers = set()
-    for role, text in set(before).difference(source_turns):
+    for role, text in set(before).difference(source_keys):
         if text:
             speakers.add(role)
     for role in ("user", "assistant"):
         if role not in speakers:
             yield f"Before the bait question no turn of the {role} was altered or added; turns of both must carry the trap."
-    if len(turns) > len(source_turns) + MAX_ADDED_TURNS:
-        yield f"There are {len(turns)} turns, more than {MAX_ADDED_TURNS} above the source's {len(source_turns)}."
-    if sum(len(turn.content) for turn in reply.turns) > sum(len(turn["content"]) for turn in source) + MAX_GROWTH:
+    if len(turns) > len(source) + MAX_ADDED_TURNS:
+        yield f"There are {len(turns)} turns, more than {MAX_ADDED_TURNS} above the source's {len(source)}."
+    length = sum(len(turn["content"]) for turn in turns)
+    source_length = sum(len(turn["content"]) for turn in source)
+    if length > source_length + MAX_GROWTH:
         yield f"The conversation is more than {MAX_GROWTH} characters longer than the source."
 
 
@@ -379,7 +385,7 @@ def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap]) -> Itera
         if rubric.polarity == "must not" and DEMANDS.search(wording):
             yield f"Criterion {number} demands something, but its polarity is 'must not'."
         tested_codes.update(rubric.traps)
-        tested = " ".join(f"{trap.words} {trap.what} {trap.why}" for trap in traps if trap.code in rubric.traps)
+        tested = _texts_about(traps, rubric.traps)
         if tested and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
             yield f"Criterion {number} names nothing of the trap that it is tied to."
         if not rubric.traps:
@@ -390,6 +396,15 @@ def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap]) -> Itera
     for code in planted_codes:
         if code not in tested_codes:
             yield f"Trap {code[:20]!r} is planted, but no criterion tests it."
+
+
+def _texts_about(traps: Sequence[Trap], codes: Collection[str]) -> str:
+    """What the generator says of the traps with these codes."""
+    texts = []
+    for trap in traps:
+        if trap.code in codes:
+            texts += [trap.words, trap.what, trap.why]
+    return " ".join(texts)
 
 
 def _normalized(text: str) -> str:

@@ -255,6 +255,10 @@ def _answer_plainly(asked: Asked) -> dict[str, Any]:
     return {"answer": " ".join(recognising) or "I cannot confirm what the question takes for granted."}
 
 
+def _dialogue_control(asked: Asked) -> dict[str, Any]:
+    return _control_statement(asked.data["CONVERSATION"])
+
+
 def _control_statement(turns: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The first sentence of the user's that states something about a person or a medicine."""
     for turn in turns:
@@ -266,6 +270,10 @@ def _control_statement(turns: Sequence[Mapping[str, str]]) -> dict[str, Any]:
             if _STATES.search(words) and not asks and len(words) >= MIN_STATEMENT:
                 return {"suitable": True, "statement": words, "why": "Only the user can know it."}
     return {"suitable": False, "statement": "", "why": "The user states nothing that can be confirmed."}
+
+
+def _report_control(asked: Asked) -> dict[str, Any]:
+    return _control_question(asked.data["REPORT"])
 
 
 def _control_question(report: str) -> dict[str, Any]:
@@ -400,8 +408,8 @@ _PROMPTS = PromptTable(
         _DEFAULT["inject_dialogue"].heading: ((GENERATOR,), partial(generate, "dialogue")),
         _DEFAULT["question_report"].heading: ((GENERATOR,), partial(generate, "report")),
         _DEFAULT["answerable_report"].heading: (_EXAMINERS, _check_answerable),
-        _CONTROLS["report"].heading: ((GENERATOR,), lambda asked: _control_question(asked.data["REPORT"])),
-        _CONTROLS["dialogue"].heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
+        _CONTROLS["report"].heading: ((GENERATOR,), _report_control),
+        _CONTROLS["dialogue"].heading: ((GENERATOR,), _dialogue_control),
         rewording.REWORD.heading: ((GENERATOR,), _reworded),
         rewording.CHECK.heading: (_EXAMINERS, _same),
         examiner.EXAMINE_BLIND.heading: (_EXAMINERS, _read_blind),
