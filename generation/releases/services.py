@@ -335,7 +335,7 @@ def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: S
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample_id")
     locked = approved.select_for_update(no_key=True).values_list("pk", flat=True)
     for chunk in content.chunks(chosen):
-        still_approved = list(locked.filter(pk__in=[pk for pk, _held_out in chunk]))  # a count would lock nothing
+        still_approved = list(locked.filter(pk__in=chunk["version"].tolist()))  # a count would lock nothing
         if len(still_approved) < len(chunk):
             finish(row, Work.Status.QUEUED)  # the sweeper restarts it
             return

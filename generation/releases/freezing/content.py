@@ -114,10 +114,10 @@ class FacetCounts:
         return counts
 
 
-def chunks(chosen: Chosen) -> Iterator[list[tuple[int, bool]]]:
-    """The chosen versions in chunks, each with whether it is held out."""
+def chunks(chosen: Chosen) -> Iterator[Chosen]:
+    """The chosen versions in chunks."""
     for start in range(0, len(chosen), CHUNK):
-        yield chosen[start : start + CHUNK].tolist()
+        yield chosen[start : start + CHUNK]
 
 
 def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], canary: str) -> Iterator[FrozenSample]:
@@ -125,7 +125,7 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
     sources = Source.objects.in_bulk()
     facet_cache = FacetCache(benchmark, terms)
     for chunk in chunks(chosen):
-        pks = [pk for pk, _held_out in chunk]
+        pks = chunk["version"].tolist()
         rubrics = _rubrics(pks)
         rows = {row["pk"]: row for row in SampleVersion.objects.filter(pk__in=pks).values(*_COLUMNS)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
@@ -133,7 +133,7 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
         for row in rows.values():
             images += row["content"].get("images", ())
         paths = exported_paths(images)
-        for pk, is_held_out in chunk:
+        for pk, is_held_out in chunk.tolist():
             row, split = rows[pk], ReleasedSample.Split.PUBLIC
             if is_held_out:
                 split = ReleasedSample.Split.HELD_OUT
@@ -292,7 +292,7 @@ def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, 
     """
     joined: Counter[int] = Counter()
     for chunk in chunks(chosen):
-        versions = SampleVersion.objects.filter(pk__in=[pk for pk, _held_out in chunk]).order_by()
+        versions = SampleVersion.objects.filter(pk__in=chunk["version"].tolist()).order_by()
         records = SourceRecord.objects.only("pk").filter(samples__versions__in=versions, refers__isnull=False)
         partners = sources_queries.partners(list(records.distinct()))
         versions_made = versions.filter(sample__record__in=partners).values_list("sample__record", "created_at")
