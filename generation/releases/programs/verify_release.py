@@ -142,13 +142,17 @@ def faults_of(folder: Path) -> list[str]:
     """
     checker = verify_trail.Checker(folder)
     checker.checksums("release")
-    checker.read("samples.jsonl", lambda: checker.faults.extend(_frozen_faults(folder)))
+    with checker.reading("samples.jsonl"):
+        checker.faults += _frozen_faults(folder)
     if (folder / "ratings.csv").is_file() and (folder / "agreement.json").is_file():
-        checker.read("agreement.json", lambda: checker.faults.extend(_agreement_faults(folder)))
+        with checker.reading("agreement.json"):
+            checker.faults += _agreement_faults(folder)
     if (folder / "audit.jsonl").is_file():
         trail = verify_trail.Checker(folder)
-        trail.read("trail", trail.trail)
-        trail.read("data", trail.data)
+        with trail.reading("trail"):
+            trail.trail()
+        with trail.reading("data"):
+            trail.data()
         checker.faults += [f"audit.jsonl: {fault}" for fault in trail.faults]
     faults: list[str] = checker.faults
     return faults

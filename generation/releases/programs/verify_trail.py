@@ -23,7 +23,8 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -86,10 +87,11 @@ class Checker:
     def fault(self, sentence: str) -> None:
         self.faults.append(sentence)
 
-    def read(self, name: str, check: Callable[[], object]) -> None:
-        """Run a check of one file; that it cannot be read is a fault."""
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """While one file is checked: that it cannot be read is a fault."""
         try:
-            check()
+            yield
         except UNREADABLE as error:
             self.fault(f"{name}: cannot be read ({type(error).__name__} {error})"[:300])
 
@@ -104,12 +106,15 @@ class Checker:
             self.fault(f"{SUMS} is missing")
             return
         listed: dict[str, str] = {}
-        self.read(SUMS, lambda: listed.update(self._listed()))
+        with self.reading(SUMS):
+            listed = self._listed()
         for name, expected in listed.items():
-            self.read(name, lambda name=name, expected=expected: self._file(name, expected))  # type: ignore[misc]
+            with self.reading(name):
+                self._file(name, expected)
         restored: dict[str, str] = {}
         if (self.folder / MANIFEST).is_file():
-            self.read(MANIFEST, lambda: restored.update(self._manifest(listed)))
+            with self.reading(MANIFEST):
+                restored = self._manifest(listed)
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
             if name in listed or name == SUMS or not path.is_file() or "__pycache__" in path.parts:
@@ -144,7 +149,8 @@ class Checker:
         elif sha256_of(path) != expected:
             self.fault(f"{name}: altered")
             if path.suffix in (".json", ".jsonl"):
-                self.read(name, lambda: _parse(path))
+                with self.reading(name):
+                    _parse(path)
 
     def _manifest(self, listed: dict[str, str]) -> dict[str, str]:
         """Compare the manifest with SHA256SUMS; return the file that may be added by reference."""
@@ -193,7 +199,8 @@ class Checker:
         outcome: dict[int, Any] = {}
         for event in events:
             where = f"sample {name}, event {event.get('sequence')}"
-            content = {key: value for key, value in event.items() if key != "hash"}
+            content = dict(event)
+            del content["hash"]
             if digest(content) != event["hash"]:
                 self.fault(f"{where}: altered, its content does not give its hash")
             if event["sample"] != name:
@@ -274,8 +281,10 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"There is no export to check in {folder}: {error}\n")
         return 2
-    checker.read("audit.jsonl", checker.trail)
-    checker.read("samples", checker.data)
+    with checker.reading("audit.jsonl"):
+        checker.trail()
+    with checker.reading("samples"):
+        checker.data()
     for fault in checker.faults:
         sys.stdout.write(fault + "\n")
     code, result = 0, "nothing is altered or missing"

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from generation.sources.importers.base import (
     PARQUET_FILE,
     SNIFF_LIMIT,
+    File,
     Layout,
     Malformed,
     Refusal,
@@ -138,12 +139,12 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
         record = value
         if isinstance(value, dict):
             record = {**value, _KEY: key.strip()}
+        yield read_or_refused(record, place, _entry_row)
 
-        def question_row(given: dict[str, Any]) -> Row:
-            entry = _Entry.read(given)
-            return _question_row(entry, entry, entry.pmid)
 
-        yield read_or_refused(record, place, question_row)
+def _entry_row(given: dict[str, Any]) -> Row:
+    entry = _Entry.read(given)
+    return _question_row(entry, entry, entry.pmid)
 
 
 def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
@@ -197,9 +198,8 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
     )
 
 
-FORMAT = RecordFormat(
-    label,
-    _HubRow,
-    lambda record, _file: _question_row(record, record.context, record.pubid),
-    identity("jsonl", "parquet"),
-)
+def _hub_row(record: _HubRow, _file: File) -> Row:
+    return _question_row(record, record.context, record.pubid)
+
+
+FORMAT = RecordFormat(label, _HubRow, _hub_row, identity("jsonl", "parquet"))
