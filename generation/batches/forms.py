@@ -107,45 +107,30 @@ class BatchForm(SpendingForm):
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
-            required = not (role.default or role.optional or role.checks)
-            options: dict[str, Any] = {"label": gettext(role.label), "required": required}
-            if role.multiple:
-                self.fields[f"role-{role.name}"] = EndpointChoices(help_text=SEVERAL_HELP, **options)
-            else:
-                empty_label = _empty_label(benchmark, role)
-                self.fields[f"role-{role.name}"] = EndpointChoice(empty_label=empty_label, **options)
+            self.fields[f"role-{role.name}"] = _endpoint_field(benchmark, role)
         known = draw_fields(source)
-        fields = [(name, name) for name in known]
-        self.fields["stratify_by"].choices = fields  # type: ignore[attr-defined]
+        self.fields["stratify_by"].choices = _choices(known)  # type: ignore[attr-defined]
         self.fields["where"] = RowsField(
             {
-                "field": forms.ChoiceField(label=_("Field"), choices=[NO_CHOICE, *fields]),
+                "field": forms.ChoiceField(label=_("Field"), choices=[NO_CHOICE, *_choices(known)]),
                 "value": forms.CharField(label=_("Value"), max_length=launch.MAX_VALUE),
             },
             draw_values(source, known),
             label=_("Only records with"),
             help_text=_("Several values of a field: a record needs one of them. 'unknown': records without a value."),
         )
-        shown = "<span><strong>{}</strong><br><span class='quiet'>{}</span></span>"
-        presets = [
-            (preset.name, format_html(shown, gettext(preset.label), gettext(preset.rule))) for preset in recipe.presets
-        ]
-        plans = [(plan.name, plan.name) for plan in recipe.plans]
-        named = [*recipe.prompt_sets, *prompts_queries.choices(benchmark)]
-        sets = [("", _("default prompts")), *((name, name) for name in named)]
-        checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
-        self._offer("preset", presets, is_offered=bool(presets))
-        if presets:
-            preset = cast("forms.ChoiceField", self.fields["preset"])
-            preset.initial, preset.widget = presets[0][0], forms.RadioSelect(choices=presets)
-            self.fields["changes"] = self._changes_field(recipe)
+        self._offer_presets(recipe)
+        plans = _choices(plan.name for plan in recipe.plans)
         self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], is_offered=bool(plans))
         terms = queries.terms(benchmark)
         if any(term.parent for term in terms):  # a plan is distributed over subtypes
             self.fields["targets"] = self._targets_field(terms)
+        sets = _choices([*recipe.prompt_sets, *prompts_queries.choices(benchmark)])
+        sets.insert(0, ("", _("default prompts")))
         self._offer("prompts", sets, is_offered=len(sets) > 1)
         compare_choices = [(f"={name}", label) for name, label in sets]  # "" compares nothing, "=" the default
         self._offer("compare", [("", _("nothing")), *compare_choices], is_offered=len(sets) > 1)
+        checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
         self._offer("skip", checks, is_offered=bool(checks))
         self.order_fields(
             [
@@ -167,6 +152,18 @@ class BatchForm(SpendingForm):
             ]
         )
 
+    def _offer_presets(self, recipe: Recipe) -> None:
+        shown = "<span><strong>{}</strong><br><span class='quiet'>{}</span></span>"
+        presets = []
+        for preset in recipe.presets:
+            label = format_html(shown, gettext(preset.label), gettext(preset.rule))
+            presets.append((preset.name, label))
+        self._offer("preset", presets, is_offered=bool(presets))
+        if presets:
+            field = cast("forms.ChoiceField", self.fields["preset"])
+            field.initial, field.widget = presets[0][0], forms.RadioSelect(choices=presets)
+            self.fields["changes"] = self._changes_field(recipe)
+
     def _changes_field(self, recipe: Recipe) -> RowsField:
         """Rows of a setting and its value, which is a word or JSON."""
         names = list(recipe.presets[0].values)
@@ -175,7 +172,7 @@ class BatchForm(SpendingForm):
             known += [(_typed(value), name) for value in registry.known_values(self._benchmark, name)]
         return RowsField(
             {
-                "name": forms.ChoiceField(label=_("Setting"), choices=[NO_CHOICE, *((name, name) for name in names)]),
+                "name": forms.ChoiceField(label=_("Setting"), choices=[NO_CHOICE, *_choices(names)]),
                 "value": forms.CharField(label=_("Value"), max_length=500),
             },
             list(dict.fromkeys(known)),
@@ -186,13 +183,15 @@ class BatchForm(SpendingForm):
 
     def _targets_field(self, terms: Iterable[Term]) -> RowsField:
         """Rows of a trap and its number of samples, by task if the benchmark has several."""
-        traps = [NO_CHOICE, *((term.code, f"{term.code} {gettext(term.label)}") for term in terms)]
+        traps = [(term.code, f"{term.code} {gettext(term.label)}") for term in terms]
+        all_traps = (IN_ALL, _("all samples of the plan"))
         columns: dict[str, forms.Field] = {
-            "trap": forms.ChoiceField(label=_("Trap"), choices=[*traps, (IN_ALL, _("all samples of the plan"))]),
+            "trap": forms.ChoiceField(label=_("Trap"), choices=[NO_CHOICE, *traps, all_traps]),
             "samples": forms.IntegerField(label=_("Samples"), min_value=0, max_value=10**9),
         }
         if tasks := self._planned_tasks():
-            choices = [("", _("all tasks")), *((name, gettext(registry.task_label(name))) for name in tasks)]
+            labels = [(name, gettext(registry.task_label(name))) for name in tasks]
+            choices = [("", _("all tasks")), *labels]
             columns = {"task": forms.ChoiceField(label=_("Task"), choices=choices, required=False), **columns}
         return RowsField(
             columns,
@@ -307,6 +306,20 @@ class BatchForm(SpendingForm):
             "checks": checks,
         }
         return launch.BatchSettings(**self.values | values)
+
+
+def _choices(names: Iterable[str]) -> list[tuple[str, Any]]:
+    """Choices whose labels are their values."""
+    return [(name, name) for name in names]
+
+
+def _endpoint_field(benchmark: str, role: ModelRole) -> EndpointChoice | EndpointChoices:
+    """The field in which the endpoint of a role is chosen, or its endpoints."""
+    required = not (role.default or role.optional or role.checks)
+    if role.multiple:
+        return EndpointChoices(label=gettext(role.label), required=required, help_text=SEVERAL_HELP)
+    empty_label = _empty_label(benchmark, role)
+    return EndpointChoice(label=gettext(role.label), required=required, empty_label=empty_label)
 
 
 def _empty_label(benchmark: str, role: ModelRole) -> str:

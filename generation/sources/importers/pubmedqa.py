@@ -16,7 +16,6 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from generation.sources.importers.base import (
     PARQUET_FILE,
     SNIFF_LIMIT,
-    File,
     Layout,
     Malformed,
     Refusal,
@@ -29,7 +28,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import object_items
 from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of, told
-from generation.sources.importers.tabular import RecordFormat, identity, read_or_refused
+from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
 
 name = "pubmedqa"
 label = "PubMedQA"
