@@ -154,9 +154,9 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
         "ended": "published",
     }
     if content.get("scores"):
+        names = ("dimension", "category", "score", "note")
         data["published"] = []
         for entry in content["scores"]:
-            names = ("dimension", "category", "score", "note")
             data["published"].append({name: entry[name] for name in names})
     return [replace(draft, data=data)]
 
