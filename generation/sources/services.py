@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,20 +179,7 @@ def cancel_import(import_id: int) -> Import:
 
 def _read_file(run: Import) -> None:
     path = run.file
-    # With `updates`, a row that differed equals a revision now, and is not found again.
-    refusals_so_far = ImportRefusal.objects.filter(run=run)
-    counts = Counter(rows=0, refused=0, added=run.added, differs=run.differs)
-    outdated = refusals_so_far
-    if run.updates:
-        outdated = refusals_so_far.filter(differs=False)
-    else:
-        counts["differs"] = 0
-    outdated.delete()
-    listed = refusals_so_far.count()
-    facets: dict[str, Counter[str]] = {}
-    joined: Counter[str] = Counter()
-    unread = ""
-    oddities = Oddities()
+    progress = _Progress(run)
     try:
         check_tries(run, IMPORT_TRIES)
         # The lease is renewed once a chunk, and while the reader is silent.
@@ -202,56 +189,92 @@ def _read_file(run: Import) -> None:
             fetch(path)
         layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
         for chunk in _import_chunks(_store_images(entries), seconds):
-            good_rows, refusals = list[Row](), list[Refusal]()
-            for entry in chunk:
-                if isinstance(entry, Row):
-                    good_rows.append(entry)
-                else:
-                    refusals.append(entry)
-            with transaction.atomic():
-                our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
-                if not our_import.update(lease_until=timezone.now() + lease()):
-                    # It was cancelled, or the lease expired and another worker reads the file now.
-                    return
-                new, differences = _add_records(run.source, good_rows, updates=run.updates)
-                if any(row.match or row.references for row in good_rows):
-                    joined.update(queries.count_partners(run.source, [row.external_id for row in good_rows]))
-                kept = [*refusals, *differences][: max(0, REFUSALS_KEPT - listed)]
-                rows = []
-                for place, refusal in enumerate(kept):
-                    differs = place >= len(refusals)
-                    rows.append(
-                        ImportRefusal(run=run, where=refusal.where[:100], reason=refusal.reason, differs=differs)
-                    )
-                ImportRefusal.objects.bulk_create(rows)
-                listed += len(kept)
-                counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
-                for refusal in refusals:
-                    if refusal.is_end:
-                        unread = f"{refusal.where}: {refusal.reason}"
-                        break
-                for row in good_rows:
-                    oddities.add(row)
-                for entry in chunk:
-                    for facet, value in entry.facets.items():
-                        counter = facets.setdefault(facet, Counter())
-                        if value not in counter and len(counter) >= FACET_VALUES:
-                            value = OTHER
-                        counter[value] += 1
-                same = max(0, counts["rows"] - counts["added"] - counts["refused"] - counts["differs"])
-                our_import.update(**counts, same=same, layout=layout.name, facets=facets, joined=joined)
+            if not progress.store(chunk, layout.name):
+                return
     except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
         status, failure = Status.DONE, {}
-        if unread:
+        if progress.unread:
             status = Status.FAILED
-            failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"}
-        ended = finish(run, status, finished_at=timezone.now(), oddities=oddities.found(run), **failure)
+            failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {progress.unread}"}
+        oddities = progress.oddities.found(run)
+        ended = finish(run, status, finished_at=timezone.now(), oddities=oddities, **failure)
     chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
         discard(path)
+
+
+class _Progress:
+    """What has been read of an import's file. `unread`: where reading had to stop, and why."""
+
+    def __init__(self, run: Import) -> None:
+        self._run = run
+        self._counts = Counter(rows=0, refused=0, added=run.added, differs=run.differs)
+        self._facets: dict[str, Counter[str]] = {}
+        self._joined: Counter[str] = Counter()
+        self.unread = ""
+        self.oddities = Oddities()
+        # With `updates`, a row that differed equals a revision now, and is not found again.
+        refusals_so_far = ImportRefusal.objects.filter(run=run)
+        outdated = refusals_so_far
+        if run.updates:
+            outdated = refusals_so_far.filter(differs=False)
+        else:
+            self._counts["differs"] = 0
+        outdated.delete()
+        self._listed = refusals_so_far.count()
+
+    def store(self, chunk: Sequence[Row | Refusal], layout: str) -> bool:
+        """Store a chunk of the file; False if the import is no longer ours."""
+        run = self._run
+        good_rows, refusals = list[Row](), list[Refusal]()
+        for entry in chunk:
+            if isinstance(entry, Row):
+                good_rows.append(entry)
+            else:
+                refusals.append(entry)
+        with transaction.atomic():
+            our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
+            if not our_import.update(lease_until=timezone.now() + lease()):
+                # It was cancelled, or the lease expired and another worker reads the file now.
+                return False
+            new, differences = _add_records(run.source, good_rows, updates=run.updates)
+            if any(row.match or row.references for row in good_rows):
+                ids = [row.external_id for row in good_rows]
+                self._joined.update(queries.count_partners(run.source, ids))
+            self._list(refusals, differences)
+            for row in good_rows:
+                self.oddities.add(row)
+            for entry in chunk:
+                self._count_facets(entry.facets)
+            counts = self._counts
+            counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
+            same = max(0, counts["rows"] - counts["added"] - counts["refused"] - counts["differs"])
+            our_import.update(**counts, same=same, layout=layout, facets=self._facets, joined=self._joined)
+        return True
+
+    def _list(self, refusals: Sequence[Refusal], differences: Sequence[Refusal]) -> None:
+        """List what was refused and what differs, as long as there is room."""
+        kept = [*refusals, *differences][: max(0, REFUSALS_KEPT - self._listed)]
+        rows = []
+        for place, refusal in enumerate(kept):
+            where, differs = refusal.where[:100], place >= len(refusals)
+            rows.append(ImportRefusal(run=self._run, where=where, reason=refusal.reason, differs=differs))
+        ImportRefusal.objects.bulk_create(rows)
+        self._listed += len(kept)
+        for refusal in refusals:
+            if refusal.is_end:
+                self.unread = f"{refusal.where}: {refusal.reason}"
+                break
+
+    def _count_facets(self, values: Mapping[str, str]) -> None:
+        for facet, value in values.items():
+            counter = self._facets.setdefault(facet, Counter())
+            if value not in counter and len(counter) >= FACET_VALUES:
+                value = OTHER
+            counter[value] += 1
 
 
 def _store_images(entries: Iterator[CleanImage | Row | Refusal]) -> Iterator[Row | Refusal]:
@@ -350,16 +373,17 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
     records = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True).order_by("pk")
     latest = [(pk, by_id[external_id]) for pk, external_id in records.values_list("pk", "external_id")]
 
-    def references() -> Iterator[Reference]:
-        for pk, row in latest:
-            for name, texts in row.references.items():
-                for digest in dict.fromkeys(map(digest_of, texts)):
-                    yield Reference(record_id=pk, format=name, digest=digest)
-
-    for chunk in chunks.chunked(references()):
+    for chunk in chunks.chunked(_references(latest)):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
     other_values.store_values(source, ((pk, row.values) for pk, row in latest))
     return len(made.keys() - was_known), differences
+
+
+def _references(records: Iterable[tuple[int, Row]]) -> Iterator[Reference]:
+    for pk, row in records:
+        for name, texts in row.references.items():
+            for digest in dict.fromkeys(digest_of(text) for text in texts):
+                yield Reference(record_id=pk, format=name, digest=digest)
 
 
 def _shared(row: Row) -> str:
