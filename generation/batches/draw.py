@@ -134,20 +134,12 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
     _check_fields(source, draw)
     strata: dict[str, list[int]] = {}
     if draw.mode == FIRST and not draw.where:
-        rows = records.values_list("pk", "content__kind")[:limit].iterator(chunk_size=STREAMED)
-        # Share one string for all records of a kind: a million copies take another 60 MB.
-        kinds: dict[str, str] = {}
-        records_drawn = [(pk, kinds.setdefault(kind, kind)) for pk, kind in rows]
+        records_drawn = _first_records(records, limit)
+        available_count = len(records_drawn)
         if limit is not None:
             available_count = records.count()
-        else:
-            available_count = len(records_drawn)
     else:
-        available: Counter[str] = Counter()
-        for *_row, values in _matching(records, draw):
-            available[_stratum(values, draw.by)] += 1
-        if len(available) > MAX_STRATA:
-            raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
+        available = _count_strata(records, draw)
         quotas = _allocate(available, limit)
         # A record that was imported after the count may have a stratum without a quota.
         drawn = first_by_rank(_ranked(records, draw), lambda stratum: quotas.get(stratum, 0))
@@ -172,6 +164,25 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
         "strata": strata,
     }
     return DrawnRecords(records_drawn, summary)
+
+
+def _first_records(records: QuerySet[SourceRecord], limit: int | None) -> list[tuple[int, str]]:
+    # Share one string for all records of a kind: a million copies take another 60 MB.
+    kinds: dict[str, str] = {}
+    first = []
+    for pk, kind in records.values_list("pk", "content__kind")[:limit].iterator(chunk_size=STREAMED):
+        first.append((pk, kinds.setdefault(kind, kind)))
+    return first
+
+
+def _count_strata(records: QuerySet[SourceRecord], draw: Draw) -> Counter[str]:
+    """The number of records in each stratum, of those that pass the filter. Raises WrongDraw."""
+    counts: Counter[str] = Counter()
+    for *_row, values in _matching(records, draw):
+        counts[_stratum(values, draw.by)] += 1
+    if len(counts) > MAX_STRATA:
+        raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
+    return counts
 
 
 def _ranked(records: QuerySet[SourceRecord], draw: Draw) -> Iterator[tuple[str, int, tuple[str, int, str]]]:
