@@ -237,11 +237,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     taxonomy, known_specialties = terms(batch.benchmark), physicians_specialties()
     values = []
     for row in rows:
-        rejected: list[tuple[Mapping[str, Any], tuple[str, ...]]] = []
-        if row.sample_id:
-            versions = SampleVersion.objects.filter(sample_id=row.sample_id, number__lt=row.version).order_by("number")
-            rejected = [(prefetch_rubrics(version), tuple(version.reasons)) for version in versions]
-        rejected += [(returned["content"], tuple(returned["reasons"])) for returned in row.returned]
+        rejected = _rejected_versions(row)
         previous: Mapping[str, Any] | None = None
         reasons: tuple[str, ...] = ()
         if rejected:
@@ -264,6 +260,18 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
             )
         )
     return values
+
+
+def _rejected_versions(row: Draft) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """The versions that were rejected before a draft, the oldest first, with the reasons."""
+    rejected: list[tuple[Mapping[str, Any], tuple[str, ...]]] = []
+    if row.sample_id:
+        versions = SampleVersion.objects.filter(sample_id=row.sample_id, number__lt=row.version).order_by("number")
+        for version in versions:
+            rejected.append((prefetch_rubrics(version), tuple(version.reasons)))
+    for returned in row.returned:
+        rejected.append((returned["content"], tuple(returned["reasons"])))
+    return rejected
 
 
 ARCHIVED = "archived"  # in place of a status: the batches that lists leave out
