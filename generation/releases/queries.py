@@ -88,7 +88,8 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
             content = values[0]
         else:
             content = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
-        counts.add(task, cache.of_sample(task, content, [(traps, "") for _version, _task, traps, *_values in rubrics]))
+        per_rubric = [(traps, "") for _version, _task, traps, *_values in rubrics]
+        counts.add(task, cache.of_sample(task, content, per_rubric))
     return counts.counts()
 
 

@@ -17,11 +17,6 @@ from generation.sources.importers.base import Row, normalized
 
 ROWS_NAMED = 20  # of each kind
 QUESTIONS_KNOWN = 250_000  # of a file; further ones are compared with these alone
-# 20 x 109/L: tools that read XML join the exponent to its base, as pubmed_parser 0.5.1 does.
-_LOST_EXPONENT = re.compile(r"[x×·*] ?10 ?(?:[2-9]|1[0-2]) ?/ ?(?:[lL]|[µμu][lL]|m[lLm])\b")
-_MARKUP = re.compile(r"&(?:lt|gt|amp|quot|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
-# UTF-8 that was read as Windows-1252 (Â°C, â‰¥), and what stands for a lost character.
-_MISREAD = re.compile("Ã[\x80-\xbf]|Â[\xa0-\xbf]|â€|â‰|\ufffd")
 CELL = 32_767  # characters that a spreadsheet keeps of a cell
 # The fields of a record that say what it asks or tells, but for its options.
 _ASKED = (
@@ -41,6 +36,13 @@ MISREAD = "misread"
 CUT_OFF = "cut-off"
 TRUE_ANSWER = "true-answer"
 TEST_IN_TRAIN = "test-image-in-train"
+_PATTERNS = {
+    MARKUP: re.compile(r"&(?:lt|gt|amp|quot|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE),
+    # 20 x 109/L: tools that read XML join the exponent to its base, as pubmed_parser 0.5.1 does.
+    LOST_EXPONENT: re.compile(r"[x×·*] ?10 ?(?:[2-9]|1[0-2]) ?/ ?(?:[lL]|[µμu][lL]|m[lLm])\b"),
+    # UTF-8 that was read as Windows-1252 (Â°C, â‰¥), and what stands for a lost character.
+    MISREAD: re.compile("Ã[\x80-\xbf]|Â[\xa0-\xbf]|â€|â‰|\ufffd"),
+}
 
 
 class Oddities:
@@ -64,13 +66,10 @@ class Oddities:
         if content.get("kind") == "qa-pair" and is_same_text(content["answer"], content["hallucinated"]):
             self._note(TRUE_ANSWER, row.where)
         texts = list(_texts(content))
-        if any(map(_MARKUP.search, texts)):
-            self._note(MARKUP, row.where)
-        if any(map(_LOST_EXPONENT.search, texts)):
-            self._note(LOST_EXPONENT, row.where)
-        if any(map(_MISREAD.search, texts)):
-            self._note(MISREAD, row.where)
-        if CELL in map(len, texts):
+        for kind, pattern in _PATTERNS.items():
+            if any(pattern.search(text) for text in texts):
+                self._note(kind, row.where)
+        if any(len(text) == CELL for text in texts):
             self._note(CUT_OFF, row.where)
         self._compare(row, options)
 
