@@ -61,11 +61,9 @@ def bind_roles(
     bound: dict[str, Endpoint] = {}
     missing = []
     for role in registry.roles_for(benchmark, kinds, checks):
-        name = role.name
-        while name not in roles and defaults.get(name):
-            name = defaults[name]
-        if name in roles:
-            bound[role.name] = roles[name]
+        endpoint = _endpoint_of(role.name, roles, defaults)
+        if endpoint is not None:
+            bound[role.name] = endpoint
         elif not role.optional:
             missing.append(role.name)
     if missing:
@@ -73,6 +71,13 @@ def bind_roles(
     if unknown := [name for name in roles if name not in defaults]:
         raise errors.UnknownRole(f"{', '.join(unknown)}; known: {', '.join(defaults) or '-'}")
     return bound
+
+
+def _endpoint_of(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
+    default = defaults.get(role)
+    if role in roles or not default:
+        return roles.get(role)
+    return _endpoint_of(default, roles, defaults)
 
 
 def shared_models(benchmark: str, players: Mapping[str, Sequence[Endpoint]]) -> list[tuple[str, str, str]]:
