@@ -179,7 +179,7 @@ def cancel_import(import_id: int) -> Import:
 
 def _read_file(run: Import) -> None:
     path = run.file
-    progress = _Progress(run)
+    imported = _FileImport(run)
     try:
         check_tries(run, IMPORT_TRIES)
         # The lease is renewed once a chunk, and while the reader is silent.
@@ -189,24 +189,24 @@ def _read_file(run: Import) -> None:
             fetch(path)
         layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
         for chunk in _import_chunks(_store_images(entries), seconds):
-            if not progress.store(chunk, layout.name):
+            if not imported.store(chunk, layout.name):
                 return
     except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
         status, failure = Status.DONE, {}
-        if progress.unread:
+        if imported.unread:
             status = Status.FAILED
-            failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {progress.unread}"}
-        oddities = progress.oddities.found(run)
+            failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {imported.unread}"}
+        oddities = imported.oddities.found(run)
         ended = finish(run, status, finished_at=timezone.now(), oddities=oddities, **failure)
     chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
         discard(path)
 
 
-class _Progress:
+class _FileImport:
     """What has been read of an import's file. `unread`: where reading had to stop, and why."""
 
     def __init__(self, run: Import) -> None:
