@@ -23,11 +23,10 @@ PROBES: Mapping[str, str] = {
     "question": _("The question alone"),
 }
 SENTENCES = {
-    "too-few": _("%(n)s questions with answers can be counted; at least %(least)s are needed."),
+    "too-few": _("Questions with answers that can be counted: %(n)s. Needed: at least %(least)s."),
     "one-class": _("All answers have the same label, so there is nothing to tell apart."),
     "few-clusters": _(
-        "Its records share sources or are near-duplicates: only %(n)s groups are independent, and at least %(least)s are"
-        " needed."
+        "Its records share sources or are near-duplicates. Independent groups: %(n)s. Needed: at least %(least)s."
     ),
     "one-value": _("All have the same value, so there is nothing to compare."),
     "small-group": _("%(n)s are too few; at least %(least)s are needed."),

@@ -117,11 +117,11 @@ def test_where_there_is_no_number_there_is_a_sentence() -> None:
     empty = [replace(case, labelled=replace(case.labelled, answers=("…", case.labelled.answers[1]))) for case in pairs]
     alike = [replace(case, record="one") for case in pairs]
     for report, words in (
-        (few, "29 questions"),
+        (few, "counted: 29."),
         (measure(right_only), "same label"),
-        (measure(empty), "0 questions"),
-        (measure(alike), "only 1 groups"),
-        (measure([]), "0 questions"),
+        (measure(empty), "counted: 0."),
+        (measure(alike), "groups: 1."),
+        (measure([]), "counted: 0."),
     ):
         assert report.reason is not None
         assert words in sentence(report.reason)
