@@ -11,7 +11,8 @@ Each criterion is put to the judge in the words of the benchmark's own judge, wi
 (MHB_JUDGE_TEMPERATURE changes it) and the schema of its reply, unless the judge's address refuses a
 schema. That address is OpenAI-compatible and given by the variables above; MHB_JUDGE_KEY is
 optional. An answer without text, or with thoughts only, is not
-judged. `repeats` is refused, because lm-eval asks for all of them and scores the first.
+judged. `repeats` is refused, because lm-eval asks for all of them and scores the first. Give each
+model its own file if you `--use_cache`: lm-eval finds the answers in it by the question alone.
 
 The metrics are those of MHB's report, counted over all criteria: control samples count only in
 metrics of their own. `judged` and `unjudged` count the criteria with and without a verdict. The
