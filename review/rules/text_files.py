@@ -303,6 +303,15 @@ def is_units(cells: Sequence[str]) -> bool:
     return len(given) > 1 and all(_UNIT.fullmatch(cell) for cell in given)
 
 
+_RULE = re.compile(r":?-{2,}:?")
+
+
+def is_rule(cells: Sequence[str]) -> bool:
+    """Whether a row is the line that a table in Markdown draws below its header."""
+    given = [cell.strip() for cell in cells if cell.strip()]
+    return bool(given) and all(_RULE.fullmatch(cell) for cell in given)
+
+
 class TwiceNamed(Exception):
     """A table has two columns of this name."""
 

@@ -266,13 +266,16 @@ class HasConstant(Malformed):
         self.record = record
 
     def without(self, wanted: Callable[[str], bool]) -> Any:
-        """The record with its `wanted` fields alone; this error if one has a Constant."""
+        """The record without its Constants; this error if a `wanted` field has one."""
         if not isinstance(self.record, dict):
             return self
-        kept = {key: value for key, value in self.record.items() if wanted(key)}
-        if _constant_in(kept) is None:
-            return kept
-        return self
+        kept = {}
+        for key, value in self.record.items():
+            if _constant_in({key: value}) is None:
+                kept[key] = value
+            elif wanted(key):
+                return self
+        return kept
 
 
 def without_constants(value: Any, text: str) -> Any:

@@ -63,6 +63,7 @@ EXAMPLE = 120  # characters of a value that are shown
 MAX_DEPTH = 3  # of objects in one another whose members are columns
 _KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
 _WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
+_SHORTS: tuple[Constant, ...] = ("specialty", "licence", "language")  # may be blank
 _BLANK = frozenset({"", "nan", "null", "none", "n/a", "#n/a", "<na>", "-"})
 # What stands before what somebody says, on a line of its own or before the words.
 _SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?:\*\*)?[ \t]*[:：]", re.MULTILINE)
@@ -107,7 +108,10 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     whole = _with_visits(mapping, columns)
     roots |= {*whole.columns.get("id", ())}
     read = partial(_row, mapping=whole, split=tabular.file_of(path, layout).split or "train")
-    return tabular.read_all(tabular.records(path, layout.name, roots.__contains__), read)
+    records = tabular.records(path, layout.name, roots.__contains__)
+    # NaN, as pandas writes what is missing, is a blank where a record needs no value.
+    needed = roots - {mapping.column(field) for field in _SHORTS}
+    return tabular.read_all(tabular.wanted_parts(records, needed.__contains__), read)
 
 
 def _roots(columns: Iterable[str]) -> set[str]:
@@ -250,7 +254,13 @@ def _whole(record: Any) -> Any:
 
 
 def _holds_records(value: Mapping[str, Any]) -> bool:
-    return not _WRAPPERS & value.keys() and all(isinstance(part, dict) for part in value.values())
+    """Whether an object is no record, but has records as its members or in a list."""
+    parts = value.values()
+    if all(isinstance(part, dict) for part in parts):
+        return not _WRAPPERS & value.keys()
+    has_rows = any(isinstance(part, list) and part and isinstance(part[0], dict | list) for part in parts)
+    fields = {guess_field(column) for column in flattened(value)}
+    return has_rows and fields.isdisjoint(BODIES)
 
 
 def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> dict[str, Any]:

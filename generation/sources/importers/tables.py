@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from generation.sources.importers.base import MAX_RECORD, REST, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
-from review.rules.text_files import SPREADSHEET_ERRORS, CSVTable, Endless, TwiceNamed, is_total, is_units, open_text
+from review.rules.text_files import (
+    SPREADSHEET_ERRORS,
+    CSVTable,
+    Endless,
+    TwiceNamed,
+    is_rule,
+    is_total,
+    is_units,
+    open_text,
+)
 
 if TYPE_CHECKING:  # it takes a while to import
     from pyarrow import RecordBatch
@@ -74,6 +83,8 @@ def csv_records(
                 record = Malformed("This is a line of totals, not a record.")
             elif is_units(cells):
                 record = Malformed("This is a line of units, not a record.")
+            elif is_rule(cells):
+                record = Malformed("This is a drawn line, not a record.")
             elif len(cells) != width:
                 record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
             else:

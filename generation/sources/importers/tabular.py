@@ -195,7 +195,7 @@ def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _colum
             found = array_items(path)
         case _:
             found = _lines(path)
-    return _wanted_parts(found, wanted)
+    return wanted_parts(found, wanted)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -203,7 +203,8 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"line {number}", value
 
 
-def _wanted_parts(found: Iterator[tuple[str, Any]], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+def wanted_parts(found: Iterator[tuple[str, Any]], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+    """Records without what is NaN, which are spoiled only if it is `wanted`."""
     for where, value in found:
         if isinstance(value, HasConstant):
             value = value.without(wanted)

@@ -248,6 +248,25 @@ def test_a_line_of_units_is_no_record(read) -> None:
     assert (units.where, units.reason, row.external_id) == ("line 2", "This is a line of units, not a record.", "1")
 
 
+def test_the_line_that_markdown_draws_is_no_record(read) -> None:
+    data = "| id | text |\n|:---|---:|\n| 1 | It hurts. |\n"
+    line, row = read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert (line.where, line.reason, row.external_id) == ("line 2", "This is a drawn line, not a record.", "1")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"version": 1, "data": [{"id": 1, "text": "It hurts."}]},
+        {"columns": ["id", "text"], "index": [0], "data": [[1, "It hurts."]]},
+        {"text": {"0": "It hurts."}, "id": {"0": 1}},
+    ],
+)
+def test_an_object_around_records_is_no_record(read, document: Any) -> None:
+    with pytest.raises(WrongFormat, match="a JSON object of records: save it as an array"):
+        read(json.dumps(document).encode())
+
+
 def test_a_table_ends_where_another_one_begins(read) -> None:
     """Else texts would become ids, and ids texts."""
     data = "id,text\n1,It hurts.\ntext,id\nIt burns.,2\n"
@@ -597,3 +616,11 @@ def test_not_a_number_in_another_column_spoils_no_record(read: Callable[..., lis
     assert isinstance(bad, Refusal)
     assert good.external_id == "a"
     assert bad.reason == "'text' is or contains NaN, which is not a number."
+
+
+def test_not_a_number_is_blank_where_a_record_needs_no_value(read: Callable[..., list[Row | Refusal]]) -> None:
+    data = b'[{"id": 1, "text": "Two cups.", "specialty": NaN, "language": "en", "licence": NaN}]'
+    columns = {name: [name] for name in ("id", "text", "specialty", "language", "licence")}
+    [row] = read(data, {"columns": columns})
+    assert isinstance(row, Row)
+    assert (row.external_id, row.language, row.facets) == ("1", "en", {})
