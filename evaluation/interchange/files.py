@@ -137,8 +137,9 @@ def _table_rows(path: Path) -> Iterator[Entry]:
             continue
         fields = dict(record)
         fields["outcome"] = record.get("outcome") or None
-        if record.get("repeat", "").isdecimal():
-            fields["repeat"] = int(record["repeat"])
+        repeat = record.get("repeat", "").removesuffix(".0")
+        if repeat.isdecimal():
+            fields["repeat"] = int(repeat)
         try:
             fields["met"] = yes_or_no(record["met"])
         except ValueError:

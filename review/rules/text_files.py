@@ -266,12 +266,18 @@ class Endless(csv.Error):
     """The table is not read further: another begins, or too many rows have an open quote."""
 
 
+# With 1.0, as pandas writes a column in which some cells are empty, and Excel's words in German,
+# French and Spanish.
+_YES = (1, "true", "1", "1.0", "yes", "wahr", "vrai", "verdadero")
+_NO = (0, "false", "0", "0.0", "no", "falsch", "faux", "falso")
+
+
 def yes_or_no(value: Any) -> bool | None:
     """A boolean, however a table writes it; None for an empty cell."""
     word = value
     if isinstance(value, str):
         word = value.strip().casefold()
-    for answer, words in ((True, (1, "true", "1", "yes")), (False, (0, "false", "0", "no")), (None, (None, ""))):
+    for answer, words in ((True, _YES), (False, _NO), (None, (None, ""))):
         if word in words:
             return answer
     raise ValueError("is neither true nor false")

@@ -170,17 +170,18 @@ def test_an_invalid_row_is_refused_with_its_reason_and_the_others_are_kept(
 def test_a_table_of_verdicts_is_read_row_by_row(release: Release, tmp_path: Path) -> None:
     """As a spreadsheet saves it, joined from two, with a total below."""
     header = "sample;rubric;model;met;repeat;response\r\n"
-    lines = [f"{FIRST};R1;m;TRUE;;No.", f"{FIRST};R2;m;0;;No.", f"{FIRST};R1;m;;1;Yes.", f"{FIRST};R2;m;WAHR;;No."]
+    lines = [f"{FIRST};R1;m;TRUE;;No.", f"{FIRST};R2;m;0;;No.", f"{FIRST};R1;m;;1;Yes.", f"{FIRST};R2;m;rather;;No."]
+    lines.append(f"{FIRST};R2;m;FALSCH;1.0;Yes.")
     path = tmp_path / "results.csv"
     path.write_text("\ufeff" + header + "\r\n".join(lines) + "\r\n\ufeff" + header + "Total;4;;;;\r\n")
     result = importing.import_results(rows.read(path), release=release, study="table")
     assert [(refusal.where, refusal.reason) for refusal in result.refusals] == [
         ("line 5", "met: must be true, false or empty"),
-        ("line 7", "This is a line of totals, not a record."),
+        ("line 8", "This is a line of totals, not a record."),
     ]
     stored = Judgment.objects.order_by("response__repeat", "rubric__key")
     assert list(stored.values_list("response__text", "rubric__key", "verdict")) == [
-        ("No.", "R1", "met"), ("No.", "R2", "not_met"), ("Yes.", "R1", "")
+        ("No.", "R1", "met"), ("No.", "R2", "not_met"), ("Yes.", "R1", ""), ("Yes.", "R2", "not_met")
     ]  # fmt: skip
 
 
