@@ -80,11 +80,11 @@ def test_a_freeze_probes_by_itself_and_everybody_is_told(
     biases = json.loads((tmp_path / "croissant.json").read_text())["rai:dataBiases"]
     assert any("can be told apart without being read" in sentence for sentence in biases)
 
-    shown = manage.json("probe_release", "own")
-    assert shown["tells"] is True
-    assert shown["probes"] == exported["probes"]
-    again = manage.json("probe_release", "own", "--again")
-    assert again["probes"] == exported["probes"]
+    code, shown, _errors = manage("probe_release", "own", "--json")
+    assert (code, json.loads(shown)["tells"]) == (1, True)
+    assert json.loads(shown)["probes"] == exported["probes"]
+    code, again, _errors = manage("probe_release", "own", "--again", "--json")
+    assert (code, json.loads(again)["probes"]) == (1, exported["probes"])
 
 
 def test_held_out_samples_are_named_to_those_who_may_see_them(source: Source, rui: Any, admin_client: Client) -> None:
@@ -119,7 +119,8 @@ def test_a_source_is_probed_by_a_worker_and_by_command(
     work.refresh_from_db()
     assert (work.status, work.tried) == ("done", work.total)
     assert "Words that tell" in admin_client.get(address).content.decode()
-    assert manage.json("probe_source", "own")["tells"] is True
+    code, shown, _errors = manage("probe_source", "own", "--json")
+    assert (code, json.loads(shown)["tells"]) == (1, True)
 
 
 def test_a_source_without_labels_has_a_sentence(source: Source, manage: Any) -> None:
