@@ -1,7 +1,7 @@
 """Estimates batches and comparisons before launch."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Count
@@ -46,33 +46,15 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
         if not any(targets):
             raise errors.WrongPlan(", ".join(plan.targets))
-    first_record = {kind: pk for pk, kind in reversed(records)}
     question_counts: Counter[tuple[str, str]] = Counter()
     prompt_counts: Counter[str] = Counter()
-    places: dict[str, set[PromptsAndKind]] = {}  # by prompt
-    rows = SourceRecord.objects.defer("private").in_bulk(list(first_record.values()))
-    joined = sources_queries.partner_contents(list(rows.values()))
-    for kind, count in counts.items():
-        row = rows[first_record[kind]]
-        record = sources_queries.record_value(row, joined[row.pk])
-        for name in prompts:
-            value = DraftValue(
-                record=record,
-                terms=terms,
-                prompts=name,
-                checks=tuple(checks_run),
-                settings=values,
-            )
-            asked: list[tuple[str, str]] = []
-            with prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name)):
-                for step in recipe.steps:
-                    if step.applies(value):
-                        asked += step.asks(value)
-            for role, prompt in asked:  # the same question may occur several times
-                if role in bound:
-                    question_counts[role, prompt] += count
-                    prompt_counts[prompt] += count
-                    places.setdefault(prompt, set()).add((name, kind))
+    places: dict[str, set[PromptsAndKind]] = defaultdict(set)  # by prompt
+    for kind, value in _first_drafts(records, prompts, terms=terms, checks=tuple(checks_run), settings=values):
+        for role, prompt in _asked(benchmark, value):  # the same question may occur several times
+            if role in bound:
+                question_counts[role, prompt] += counts[kind]
+                prompt_counts[prompt] += counts[kind]
+                places[prompt].add((value.prompts, kind))
     drafts_before, calls_before = _read_history(settings, values, bound, checks_run)
     players, lines = settings.players_in(bound), []
     for (role, prompt), n in question_counts.items():
@@ -95,6 +77,34 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     working = paces([*bound.values(), *players])
     time = activity.case_time(benchmark)
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=working, one_model=shared, review=time)
+
+
+def _first_drafts(
+    records: Sequence[tuple[int, str]], prompts: Sequence[str], **more: Any
+) -> Iterator[tuple[str, DraftValue]]:
+    """A draft of the first record of each kind with each prompt set, with its kind.
+
+    `more`: further values of the drafts.
+    """
+    first_record: dict[str, int] = {}
+    for pk, kind in records:
+        first_record.setdefault(kind, pk)
+    rows = SourceRecord.objects.defer("private").in_bulk(list(first_record.values()))
+    joined = sources_queries.partner_contents(list(rows.values()))
+    for kind, pk in first_record.items():
+        record = sources_queries.record_value(rows[pk], joined[pk])
+        for name in prompts:
+            yield kind, DraftValue(record=record, prompts=name, **more)
+
+
+def _asked(benchmark: str, value: DraftValue) -> list[tuple[str, str]]:
+    """What the steps that apply to a draft ask: role and prompt."""
+    asked: list[tuple[str, str]] = []
+    with prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, value.prompts)):
+        for step in registry.recipe(benchmark).steps:
+            if step.applies(value):
+                asked += step.asks(value)
+    return asked
 
 
 MAX_BATCHES = 50  # how many of the benchmark's newest batches to look at

@@ -54,62 +54,74 @@ def work_on_batch(batch_id: int) -> int:
 
 
 def _work_on_batch(batch: Batch) -> int:
-    roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
-    endpoints, bound = {}, {}
-    for role in roles:
-        launch_settings = batch.endpoint_settings.get(str(role.endpoint_id), {})
-        endpoints[role.endpoint_id] = role.endpoint.with_launch_settings(launch_settings)
-        bound[role.role] = endpoints[role.endpoint_id]
-    several = registry.recipe(batch.benchmark).multiple_role
-    drafts = Draft.objects.filter(batch=batch, at_barrier=False)  # those at a barrier belong to a round
-    first = None
-    if batch.first_only:
-        first = queries.first_record(batch)
+    queue = _DraftQueue(batch)
+    started_at = time.monotonic()
+    done = bulk_samples.make_finished_samples(batch)
+    # Out of time, leave the remaining published records to the next lane, which makes them in bulk:
+    # the work below would make them one by one.
+    if not done or time.monotonic() - started_at < settings.MHB_LANE_SECONDS:
+        is_waiting = queue.drafts.filter(status=Status.QUEUED).exists
+        done += worker_lane.work_in_lane(batch, queue.endpoints.values(), queue.take, is_waiting)
+    life_cycle.pause_if_spent(batch.pk)
+    if queue.first is not None:
+        undone = Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING))
+        is_open = undone.filter(record=queue.first, at_barrier=False).exists()
+        life_cycle.pause_after_first(batch, is_open=is_open, others=undone.exists())
+    bulk_samples.make_waiting_samples(batch)
+    settle(batch.pk)
+    return done
 
-    def endpoints_for(row: Draft) -> dict[str, Endpoint]:
-        if row.endpoint_id is None:
-            return bound
-        return {**bound, several: endpoints[row.endpoint_id]}
 
-    def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
-        away = {pk for pk, endpoint in endpoints.items() if lane.is_away(endpoint)}
+class _DraftQueue:
+    """The drafts of a batch that wait for a lane, and its models.
+
+    `endpoints`: by primary key, with the settings of the launch. `first`: the only record to work
+    on, if the batch pauses after it.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._several = registry.recipe(batch.benchmark).multiple_role
+        self.drafts = Draft.objects.filter(batch=batch, at_barrier=False)  # those at a barrier belong to a round
+        self.endpoints: dict[int, Endpoint] = {}
+        self._bound: dict[str, Endpoint] = {}
+        for role in BatchRole.objects.filter(batch=batch).select_related("endpoint"):
+            launch_settings = batch.endpoint_settings.get(str(role.endpoint_id), {})
+            self.endpoints[role.endpoint_id] = role.endpoint.with_launch_settings(launch_settings)
+            self._bound[role.role] = self.endpoints[role.endpoint_id]
+        self.first = None
+        if batch.first_only:
+            self.first = queries.first_record(batch)
+
+    def take(self, lane: RunningLane, count: int) -> worker_lane.Rows:
+        """Up to `count` drafts and rounds of drafts for a lane, each with the work on it."""
+        batch, bound, several = self._batch, self._bound, self._several
+        away = {pk for pk, endpoint in self.endpoints.items() if lane.is_away(endpoint)}
         shared = {endpoint.pk for role, endpoint in bound.items() if role != several}
-        if not life_cycle.is_running(batch.pk) or away & shared or (away and away == endpoints.keys()):
+        if not life_cycle.is_running(batch.pk) or away & shared or (away and away == self.endpoints.keys()):
             return []
-        queue = drafts
+        queue = self.drafts
         if away:
-            queue = drafts.exclude(endpoint__in=away)
-        if first is not None:
-            queue = queue.filter(record=first)
+            queue = queue.exclude(endpoint__in=away)
+        if self.first is not None:
+            queue = queue.filter(record=self.first)
         if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
             queue = queue.exclude(endpoint=None)
         taken: worker_lane.Rows = []
         for row in take(queue.order_by("pk"), count, lane.claim):
-            models = lane.bind_models(endpoints_for(row), row, by_prompt)
+            models = lane.bind_models(self._endpoints_for(row), row, by_prompt)
             taken.append((row, partial(_work_on_draft, row, batch, lane, models)))
-        if first is None and len(taken) < count and rounds.has_barrier(batch):
+        if self.first is None and len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)
             for round_row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim):
                 models = lane.bind_models(bound, round_row, by_prompt)
                 taken.append((round_row, partial(rounds.work_on_round, round_row, batch, models)))
         return taken
 
-    started_at = time.monotonic()
-    done = bulk_samples.make_finished_samples(batch)
-    # Out of time, leave the remaining published records to the next lane, which makes them in bulk:
-    # the work below would make them one by one.
-    if not done or time.monotonic() - started_at < settings.MHB_LANE_SECONDS:
-        done += worker_lane.work_in_lane(
-            batch, endpoints.values(), take_rows, drafts.filter(status=Status.QUEUED).exists
-        )
-    life_cycle.pause_if_spent(batch.pk)
-    if first is not None:
-        undone = Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING))
-        is_open = undone.filter(record=first, at_barrier=False).exists()
-        life_cycle.pause_after_first(batch, is_open=is_open, others=undone.exists())
-    bulk_samples.make_waiting_samples(batch)
-    settle(batch.pk)
-    return done
+    def _endpoints_for(self, row: Draft) -> dict[str, Endpoint]:
+        if row.endpoint_id is None:
+            return self._bound
+        return {**self._bound, self._several: self.endpoints[row.endpoint_id]}
 
 
 async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: BoundModels) -> None:
