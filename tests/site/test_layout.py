@@ -121,12 +121,44 @@ def missing_places(root: Path) -> list[str]:
     return violations
 
 
+def translated_at_import(root: Path) -> list[str]:
+    """Calls of gettext outside functions: their words stay in the language of the start."""
+    violations = []
+    for app in APPS:
+        for path in sorted((root / app).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            for node in _run_at_import(tree):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _gettexts(tree):
+                    violations.append(f"{path.relative_to(root)}:{node.lineno}")
+    return violations
+
+
+def _gettexts(tree: ast.Module) -> set[str]:
+    """The names under which a module imports functions that translate at once."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
+            names |= {
+                each.asname or each.name for each in node.names if each.name in ("gettext", "ngettext", "pgettext")
+            }
+    return names
+
+
+def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below this one that run when a module is imported: not the bodies of functions."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from _run_at_import(child)
+
+
 RULES = [
     ambiguous_classes,
     templates_against_the_arrow,
     long_template_lines,
     long_document_lines,
     missing_places,
+    translated_at_import,
 ]
 
 
@@ -225,3 +257,9 @@ def test_starting_up_imports_no_model_client() -> None:
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert result.stdout == "[]\n"
+
+
+def test_a_translation_at_import_is_found(tmp_path: Path) -> None:
+    code = "from django.utils.translation import gettext as _\nA = {1: _('one')}\n\n\ndef two() -> str:\n    return _('two')\n"
+    write_file(tmp_path, "review/labels.py", code)
+    assert translated_at_import(tmp_path) == ["review/labels.py:2"]

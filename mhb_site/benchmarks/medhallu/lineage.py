@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from mhb_site.benchmarks.medhallu.candidates import all_of
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
@@ -19,7 +20,7 @@ from review.rules.blocks import Block, Point, Points, Table, format_percent, sha
 FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
 
-RESULTS = {"broken": _("broken"), "fooled": _("fooled"), "not": _("not fooled")}
+RESULTS = {"broken": gettext_noop("broken"), "fooled": gettext_noop("fooled"), "not": gettext_noop("not fooled")}
 
 
 def result_of(vote: Mapping[str, Any]) -> str:
@@ -157,7 +158,7 @@ def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
             if vote.get("unread"):
                 reply = f"{vote['unread']}\n→ {reply}"
             voter, first = _voter_label(vote["role"]), first_labels[vote["first"]]
-            rows.append((candidate["number"], voter, first, reply, RESULTS[result_of(vote)]))
+            rows.append((candidate["number"], voter, first, reply, _(RESULTS[result_of(vote)])))
     return Table(_("Votes"), (_("Candidate"), _("Voter"), _("Shown first"), _("Reply"), _("Result")), tuple(rows))
 
 
