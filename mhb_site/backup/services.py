@@ -190,9 +190,10 @@ def check(folder: Path) -> dict[str, Any]:
     if last_line != f"{sha256_of(folder / MANIFEST)}  {MANIFEST}":
         raise BackupError(f"{MANIFEST} was changed after the backup was written.")
     for entry in about["files"]:
-        path = folder / entry["path"]
-        if ".." in path.parts or not path.is_relative_to(folder):
+        inside = Path(entry["path"])
+        if inside.is_absolute() or ".." in inside.parts:
             raise BackupError(f"{entry['path']} is not in the backup.")
+        path = folder / inside
         if not path.is_file():
             raise BackupError(f"{entry['path']} is missing from the backup.")
         if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:

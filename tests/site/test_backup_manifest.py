@@ -25,6 +25,17 @@ def test_what_backup_writes_is_read(tmp_path: Path) -> None:
     assert services.check(tmp_path) == GOOD
 
 
+def test_the_folder_may_be_named_from_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
+    for new in (folder, elsewhere):
+        new.mkdir()
+    (folder / "picture").write_bytes(b"1")
+    entry = {"path": "picture", "bytes": 1, "sha256": hashlib.sha256(b"1").hexdigest()}
+    write(folder, {**GOOD, "files": [entry]})
+    monkeypatch.chdir(elsewhere)
+    assert services.check(Path("../backup"))["files"] == [entry]
+
+
 @pytest.mark.parametrize(
     "manifest",
     [
