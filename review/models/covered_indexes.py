@@ -26,7 +26,9 @@ class DropCoveredIndex(Operation):
         model = from_state.apps.get_model(app_label, self.model_name)
         column = model._meta.get_field(self.name).column
         declared = {index.name for index in model._meta.indexes}
-        for index in schema_editor._constraint_names(model, [column], index=True, type_=Index.suffix, exclude=declared):
+        # Of its column may also be a unique one, as a constraint with a condition has.
+        kind = {"index": True, "unique": False, "type_": Index.suffix}
+        for index in schema_editor._constraint_names(model, [column], exclude=declared, **kind):
             schema_editor.execute(schema_editor._delete_index_sql(model, index))
 
     def describe(self) -> str:

@@ -2,9 +2,8 @@
 
 import pytest
 from django.apps import apps
-from django.db import models
+from django.db import connection, models
 
-pytestmark = pytest.mark.plain
 OWN = ("review", "generation", "evaluation", "mhb_site")
 # SQLite reads a run's rows in the order of their ids from these.
 KEPT = {"evaluation.Response.run", "evaluation.Judgment.run"}
@@ -22,6 +21,7 @@ def first_fields(model: type[models.Model]) -> set[str]:
     return first
 
 
+@pytest.mark.plain
 def test_no_foreign_key_is_indexed_twice() -> None:
     covered = set()
     for model in apps.get_models():
@@ -33,3 +33,15 @@ def test_no_foreign_key_is_indexed_twice() -> None:
             if has_own and isinstance(field, models.ForeignKey) and field.name in first:
                 covered.add(f"{model._meta.label}.{field.name}")
     assert covered == KEPT
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+def test_the_database_has_the_indexes_and_constraints_of_the_models() -> None:
+    missing = []
+    with connection.cursor() as cursor:
+        for model in apps.get_models():
+            declared = {each.name for each in (*model._meta.indexes, *model._meta.constraints)}
+            stored = connection.introspection.get_constraints(cursor, model._meta.db_table)
+            missing += sorted(declared - stored.keys())
+    assert missing == []
