@@ -344,7 +344,13 @@ def _render_stale(
     if not _is_htmx(request):
         _show_at(request, reverse("review:case", args=[assignment_id]))
         return case_page.render_case(
-            request, turn, answers=posted.answers, status=stale.status, stale=stale, seen_revision=posted.revision
+            request,
+            turn,
+            answers=posted.answers,
+            refusal=refusals.RefusedForm(agreed="agreed" in request.POST),
+            status=stale.status,
+            stale=stale,
+            seen_revision=posted.revision,
         )
     context = {"error": stale, "id": assignment_id, "revision": turn.draft.revision if turn.draft else 0}
     return render(request, "review/assignments/_stale.html", context, status=stale.status)

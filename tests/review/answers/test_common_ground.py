@@ -76,6 +76,17 @@ def test_filled_in_answers_must_be_confirmed_once_even_without_a_script(
     assert Review.objects.filter(physician=chen).exists()
 
 
+def test_the_confirmation_is_kept_where_another_window_has_saved(
+    browse: Browse, ana: User, bo: User, chen: User
+) -> None:
+    case_in_adjudication(ana, bo)
+    assignment, client = claim(chen), browse(chen)
+    post(client, "draft", assignment, approval())
+    stale = post(client, "draft", assignment, approval(), agreed="1")
+    assert stale.status_code == 409
+    assert "checked" in Elements(stale).named("agreed")[0]
+
+
 def test_a_blind_reviewer_gets_no_filled_in_answers(browse: Browse, ana: User, bo: User) -> None:
     case_in_secondary(ana, rejection())
     page = browse(bo).get(reverse("review:case", args=[claim(bo).pk]))

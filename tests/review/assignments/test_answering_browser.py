@@ -180,11 +180,21 @@ def test_the_button_of_a_confirmation_says_whether_the_answer_changes(
     claim_and_submit(bo, full_approval())
     verification = claim(ana)
     submit(verification, full_approval())
-    desk.goto(live_server.url + reverse("review:case", args=[verification.pk]))
+    address = live_server.url + reverse("review:case", args=[verification.pk])
+    desk.goto(address)
     submitting = desk.locator(".split__submit .button--primary")
     expect(submitting).to_have_text("Keep my answer and take next", use_inner_text=True)
     desk.locator("#verdict-2").check()
     expect(submitting).to_have_text("Change my answer and take next", use_inner_text=True)
+
+    assert desk.context.browser is not None
+    with desk.context.browser.new_context(java_script_enabled=False) as unscripted:
+        unscripted.add_cookies(desk.context.cookies())  # type: ignore[arg-type]
+        page = unscripted.new_page()
+        page.goto(address)
+        expect(page.locator(".split__submit .button--primary")).to_have_text(
+            "Submit and take next", use_inner_text=True
+        )
 
 
 def test_answers_that_rule_out_approval_say_so_beside_them(desk: Page, assignment: Assignment) -> None:
