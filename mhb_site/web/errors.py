@@ -107,10 +107,13 @@ def is_second(error: BaseException) -> bool:
     if not isinstance(error, IntegrityError):
         return False
     cause = error.__cause__
-    name = getattr(cause, "sqlite_errorname", "")
-    if not isinstance(cause, psycopg.errors.UniqueViolation) and name != "SQLITE_CONSTRAINT_UNIQUE":
+    if isinstance(cause, psycopg.errors.UniqueViolation):
+        constraint = cause.diag.constraint_name  # its message also quotes the values
+    elif getattr(cause, "sqlite_errorname", "") in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"):
+        constraint = str(cause)
+    else:
         return False
-    log.error("a row was there already: %s", type(error).__name__)  # if often, a check is missing
+    log.error("a row was there already: %s", constraint)  # if often, a check is missing
     return True
 
 

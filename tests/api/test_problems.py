@@ -252,7 +252,7 @@ def test_the_accept_header_is_ignored(api: Api, adela: User) -> None:
 
 @pytest.mark.both
 def test_the_second_of_two_that_do_the_same_at_once_is_told_so(
-    api: Api, adela: User, monkeypatch: pytest.MonkeyPatch
+    api: Api, adela: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both have passed the checks when the first stores its row."""
     add_person = accounts.add_person
@@ -265,6 +265,9 @@ def test_the_second_of_two_that_do_the_same_at_once_is_told_so(
     client = api(adela)
     body = problem(client.post("/api/v1/people/", {"username": "nia", "role": "physician"}), 409)
     assert body["type"] == "urn:mhb:just-taken"
+    [line] = [record.getMessage() for record in caplog.records if "was there already" in record.getMessage()]
+    assert "user" in line, "which of the checks is missing"
+    assert "nia" not in line
     browser = Client()
     browser.force_login(adela)
     typed = {"username": "sam", "role": "physician", "password": PASSWORD}
