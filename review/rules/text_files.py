@@ -267,8 +267,8 @@ class Endless(csv.Error):
 
 
 # With 1.0, as pandas writes a column in which some cells are empty, and Excel's words in German,
-# French and Spanish.
-_YES = (1, "true", "1", "1.0", "yes", "wahr", "vrai", "verdadero")
+# French, Spanish, Italian and Portuguese: 'falso' is of three of them, so 'yes' must be, too.
+_YES = (1, "true", "1", "1.0", "yes", "wahr", "vrai", "verdadero", "vero", "verdadeiro")
 _NO = (0, "false", "0", "0.0", "no", "falsch", "faux", "falso")
 
 

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from review.rules import text_files
-from review.rules.text_files import CSVTable, Endless, TwiceNamed
+from review.rules.text_files import CSVTable, Endless, TwiceNamed, yes_or_no
 
 pytestmark = pytest.mark.plain
 
@@ -26,3 +26,15 @@ def test_a_hundred_thousand_columns_are_compared_once() -> None:
     assert len(CSVTable([",".join(names) + "\n"]).header) == 100_000
     with pytest.raises(TwiceNamed, match="c7"):
         CSVTable([",".join([*names, "c7"]) + "\n"])
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [
+        ("TRUE", "FALSE"), ("WAHR", "FALSCH"), ("VRAI", "FAUX"), ("VERDADERO", "FALSO"), ("VERO", "FALSO"),
+        ("VERDADEIRO", "FALSO"), ("1.0", "0.0"),
+    ],
+)  # fmt: skip
+def test_a_language_is_read_with_both_of_its_words(yes: str, no: str) -> None:
+    """Else a file would keep the one half of its verdicts."""
+    assert (yes_or_no(yes), yes_or_no(no)) == (True, False)
