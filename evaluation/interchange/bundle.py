@@ -444,7 +444,8 @@ def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     order = ("judgment__rubric__pk", "judge__name", "repeat")
     rows, warm = judging.rows_on_answers(cast, "judgment__response__", columns, *order), warm_votes(run)
     for row in _withheld(rows, with_held_out, "explanation"):
-        yield {**row, "warm": warm.get(row.pop("pk"))}
+        row["warm"] = warm.get(row.pop("pk"))
+        yield row
 
 
 def _withheld(rows: Iterable[dict[str, Any]], with_held_out: bool, *texts: str) -> Iterator[dict[str, Any]]:

@@ -343,6 +343,8 @@ def test_the_votes_of_a_panel_are_in_the_bundle(panel: Path) -> None:
     assert settings["settings"]["judgments"] == 2
     votes = rows_in(panel, "votes.jsonl")
     assert len(votes) == 2 * 2 * 3 * 2
+    own = {"judge", "vote", "status", "verdict", "error", "explanation", "warm"}
+    assert votes[0].keys() == {"model", "sample", "variant", "repeat", "rubric", *own}  # and no key of the database
     assert {(row["judge"], row["verdict"]) for row in votes} == {("a", "met"), ("b", "met"), ("c", "not_met")}
 
 
