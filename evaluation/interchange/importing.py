@@ -315,7 +315,9 @@ class _Importer:
         rubrics_of: dict[int, dict[str, int]] = {}
         for pk, key, task in samples.values_list("pk", "key", "task"):
             self._samples[key] = pk, rubrics_of.setdefault(pk, {})
-            self._variant_of[pk] = self._data_sets[task].variant
+            self._variant_of[pk] = ""
+            if task in self._data_sets:
+                self._variant_of[pk] = self._data_sets[task].variant
         rubrics = ReleasedRubric.objects.filter(sample__in=rubrics_of).order_by("pk")
         for sample, key, criterion, pk in rubrics.values_list("sample_id", "key", "criterion", "pk"):
             rubrics_of[sample].setdefault(criterion, pk)  # tools that know no keys name it by its text
