@@ -311,7 +311,8 @@ def test_theme_keys_and_menu(style_guide):
 def test_a_refused_form_focuses_its_first_wrong_field(style_guide):
     page = style_guide
     page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoint-new")))
-    page.click("main details.panel summary")
+    settings = page.locator("main details.panel", has=page.locator("[name='extra_body.field']"))
+    settings.locator("summary").first.click()
     fields = {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m"}
     fields |= {"extra_body.field": "messages", "extra_body.value": "1"}
     for name, value in fields.items():
