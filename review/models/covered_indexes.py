@@ -32,4 +32,4 @@ class DropCoveredIndex(Operation):
             schema_editor.execute(schema_editor._delete_index_sql(model, index))
 
     def describe(self) -> str:
-        return f"Drop the own index of {self.model_name}.{self.name}"
+        return f"Drop the index that {self.model_name}.{self.name} brings along"
