@@ -63,6 +63,8 @@ EXAMPLE = 120  # characters of a value that are shown
 MAX_DEPTH = 3  # of objects in one another whose members are columns
 _KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
 _WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
+# What people call the list of all records in an object around them, unlike a record's own lists.
+_RECORD_LISTS = frozenset({"cases", "data", "entries", "examples", "items", "questions", "records", "rows", "samples"})
 _SHORTS: tuple[Constant, ...] = ("specialty", "licence", "language")  # may be blank
 _BLANK = frozenset({"", "nan", "null", "none", "n/a", "#n/a", "<na>", "-"})
 # What stands before what somebody says, on a line of its own or before the words.
@@ -258,7 +260,8 @@ def _holds_records(value: Mapping[str, Any]) -> bool:
     parts = value.values()
     if all(isinstance(part, dict) for part in parts):
         return not _WRAPPERS & value.keys()
-    has_rows = any(isinstance(part, list) and part and isinstance(part[0], dict | list) for part in parts)
+    lists = [value[name] for name in _RECORD_LISTS & value.keys()]
+    has_rows = any(isinstance(rows, list) and rows and isinstance(rows[0], dict | list) for rows in lists)
     fields = {guess_field(column) for column in flattened(value)}
     return has_rows and fields.isdisjoint(BODIES)
 
