@@ -56,8 +56,23 @@ _UNIT = (
     r"|(?:hour|day|week|month|year)s?|[岁天周月年])"
 )
 _TO = r"(?:-|~|\bto\b|至)"
+# What may be the end of a range though it is no number: months, days, the first letters.
+_MONTHS = (
+    "jan|january|feb|february|mar|march|apr|april|may|jun|june|jul|july|aug|august|sep|sept|september|oct|october"
+    "|nov|november|dec|december"
+)
+_DAYS = (
+    "mo|mon|monday|tu|tue|tues|tuesday|we|wed|wednesday|th|thu|thur|thurs|thursday|fr|fri|friday|sa|sat|saturday"
+    "|su|sun|sunday"
+)
+_ASIAN = "sea|fil|thai|med"  # deletions of both α genes: --SEA/αα
+_GLOBIN = rf"α[\d.]{{0,4}}|(?:--|deleted )(?:{_ASIAN}|α[\d.]{{0,4}})?"
 _RESPELLED = (
     (regex.compile(r"\p{Cf}+"), ""),  # soft hyphens, marks of direction
+    # Genes that are missing: -α/αα is no αα/αα.
+    (regex.compile(rf"(?<![\p{{L}}\p{{N}}])-(?=α[\d.]{{0,4}}/[α-])|(?<=(?:{_GLOBIN})/)-(?=α)"), "deleted "),
+    (regex.compile(rf"(?<![\p{{L}}\p{{N}}-])--(?=(?:{_ASIAN})?/[α-])|(?<=(?:{_GLOBIN})/)--"), "both deleted "),
+    (regex.compile(r"-\s*+/\s*+-(?![\p{L}\p{N}])"), " both deleted "),  # p53-/-
     (regex.compile(r"-{1,2}>"), " → "),
     (regex.compile(r"-{2,}"), " "),
     (regex.compile(r">=|=>|>\s*+(?:/|or)\s*+="), "≥"),
@@ -83,6 +98,14 @@ _RESPELLED = (
     (regex.compile(rf"(?<=\d)\s*+({_UNIT})\s*+{_TO}\s*+([+-]?\.?\d[\d.,]*+)(?=\s*+\1(?![\p{{L}}/]))"), r" … \2"),
     (regex.compile(rf"(?<=\d\s?{_UNIT})\s*+{_TO}\s*+(?=[+-]?\.?\d)"), " … "),
     (regex.compile(r"\b([ivx]+[a-c]?)\s*+(?:-|\bto\b)\s*+(?=[ivx]+[a-c]?\b)"), r"\1 … "),  # stage I-III
+    (regex.compile(rf"\b({_MONTHS})\.?\s*+{_TO}\s*+(?=(?:{_MONTHS})\b)"), r"\1 … "),
+    (regex.compile(rf"(?<=\b\d{{4}})\s*+{_TO}\s*+(?=(?:{_MONTHS})\b)"), " … "),
+    (regex.compile(rf"\b({_MONTHS})\.?\s*+{_TO}\s*+(?=\d{{1,2}}\.? (?:{_MONTHS})\b)"), r"\1 … "),
+    (regex.compile(rf"\b({_DAYS})\.?\s*+{_TO}\s*+(?=(?:{_DAYS})\b)"), r"\1 … "),
+    (regex.compile(rf"\b([a-g])\s*+{_TO}\s*+(?=[b-h]\b)"), r"\1 … "),
+    # Day 1 - day 5.
+    (regex.compile(rf"\b(\p{{L}}{{3,12}}) ([\p{{L}}\d]{{1,4}})\s*+{_TO}\s*+(?=\1 [\p{{L}}\d])"), r"\1 \2 … "),
+    (regex.compile(rf"(?<=(?:周|星期|礼拜)[一二三四五六])\s*+{_TO}\s*+(?=\p{{Han}})"), " … "),
     (regex.compile(r"(?<=\d)e(?=[+-]?\d)"), " x 10^"),
     (regex.compile(r"(?<=\^)\+"), ""),
     (regex.compile(r"(?<=\d)\s*+x\s*+(?=\d)"), " x "),
