@@ -68,6 +68,52 @@ def leak_by_words(seed: int, pairs: int = 300, auc: float = 0.65, markers: int =
     return cases
 
 
+def leak_by_overlap(seed: int, pairs: int = 300, auc: float = 0.65) -> list[ProbeCase]:
+    """Right answers take more words from the source: their share is normal, with this area."""
+    generator = random.Random(f"overlap {seed}")
+    shift = NormalDist().inv_cdf(auc) * 2**0.5 * 0.15
+    cases = []
+    for number in range(pairs):
+        known, unknown = _halves_of_vocabulary(generator)
+        answers = []
+        for wrong in (0, 1):
+            taken = round(30 * min(1, max(0, generator.gauss(0.5 - shift * wrong, 0.15))))
+            words = generator.choices(known, k=taken) + generator.choices(unknown, k=30 - taken)
+            generator.shuffle(words)
+            answers.append(" ".join(words))
+        contexts = {"source": " ".join(known)}
+        labelled = LabelledAnswers((answers[0], answers[1]), (True, False), contexts=contexts)
+        cases.append(ProbeCase(f"case-{number}", f"case-{number}", labelled))
+    return cases
+
+
+def _halves_of_vocabulary(generator: random.Random) -> tuple[list[str], list[str]]:
+    words = generator.sample(VOCABULARY, len(VOCABULARY))
+    half = len(words) // 2
+    return words[:half], words[half:]
+
+
+def leak_by_position(seed: int, questions: int = 300, auc: float = 0.65) -> list[ProbeCase]:
+    """Four options each; the right one is the first more often than by chance.
+
+    Being the first tells with this area: 1/2 + (p - (1 - p) / 3) / 2, where p is the share of
+    questions whose first option is right.
+    """
+    generator = random.Random(f"position {seed}")
+    first = (6 * auc - 2) / 4
+    cases = []
+    for number in range(questions):
+        right = generator.randrange(1, 4)
+        if generator.random() < first:
+            right = 0
+        options = [" ".join(sentence(generator, 6)) for _option in range(4)]
+        question = " ".join(sentence(generator, 10))
+        labels = [place == right for place in range(4)]
+        labelled = LabelledAnswers(tuple(options), tuple(labels), question=question, options=True)
+        cases.append(ProbeCase(f"case-{number}", f"case-{number}", labelled))
+    return cases
+
+
 def duplicates(seed: int, pairs: int = 300, copies: int = 6, changed: float = 0.1) -> list[ProbeCase]:
     """Records copied several times under other ids, a tenth of the words changed; no other leak."""
     generator = random.Random(f"duplicates {seed}")

@@ -1,8 +1,8 @@
 """How often probes find a leak, and one that is not there; what they take beside scikit-learn.
 
-python -m bench.probes worlds [SEEDS]     no leak, leaks of AUC .65, near-duplicates
-python -m bench.probes size [ANSWERS]     wall time and memory, in two processes of their own
-python -m bench.probes published FILE     MedHallu's published rows
+python -m bench.probes worlds [SEEDS [NAME...]]  no leak, leaks of AUC .65, near-duplicates
+python -m bench.probes size [ANSWERS]            wall time and memory, in two processes of their own
+python -m bench.probes published FILE            MedHallu's published rows
 """
 
 import json
@@ -34,11 +34,19 @@ def share_told(name: str, world: Callable[[int], list[ProbeCase]], seeds: int) -
     )
 
 
-def run_worlds(seeds: int) -> None:
-    share_told("no leak", worlds.no_leak, seeds)
-    share_told("length, AUC .65", worlds.leak_by_length, seeds)
-    share_told("words, AUC .65", worlds.leak_by_words, seeds)
-    share_told("near-duplicates", worlds.duplicates, seeds)
+WORLDS: dict[str, Callable[[int], list[ProbeCase]]] = {
+    "no-leak": worlds.no_leak,
+    "length": worlds.leak_by_length,
+    "words": worlds.leak_by_words,
+    "overlap": worlds.leak_by_overlap,
+    "position": worlds.leak_by_position,
+    "duplicates": worlds.duplicates,
+}
+
+
+def run_worlds(seeds: int, names: list[str]) -> None:
+    for name in names or list(WORLDS):
+        share_told(name, WORLDS[name], seeds)
 
 
 def large(answers: int) -> list[ProbeCase]:
@@ -129,8 +137,10 @@ def run_published(path: Path) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["worlds", *seeds]:
-            run_worlds(int(seeds[0]) if seeds else 200)
+        case ["worlds", seeds, *names]:
+            run_worlds(int(seeds), names)
+        case ["worlds"]:
+            run_worlds(200, [])
         case ["size", *answers]:
             run_size(int(answers[0]) if answers else 20_000)
         case ["one", which, answers]:

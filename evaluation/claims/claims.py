@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
@@ -18,6 +19,7 @@ from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
 from evaluation.statistics.comparisons import PairedDifference
+from review.rules.wilson_interval import Z95
 
 TOST = 0.9  # of the interval that two one-sided tests at 5 % look at
 
@@ -48,7 +50,7 @@ MEASURES = {
     TRAP: _("rate on samples with a trap minus rate on their controls"),
     REWORDED: _("rate on rewordings minus rate on the controls that they reword"),
     FLOOR: _("largest difference of two models, by the primary metric"),
-    PEOPLE: _("κ of judge and physicians, for the model with the lowest"),
+    PEOPLE: _("κ of judge and physicians, for the model with the lowest interval"),
     COVERAGE: _("share of the criteria that are settled"),
 }
 # What a measurement counts or compares.
@@ -85,10 +87,10 @@ class BenchmarkClaim:
     """A claim with its measurement.
 
     `holds`: True, False, or None where it is not measured; `why` then says what is missing.
-    `low`, `high`: the 95 % interval, of rewordings that at 90 %; None for what is counted and not
-    estimated. `measures`: what `value` is. `detail`: what it compares or counts. `values`: of
-    `detail` and `contradicted_by`, for `filled`. `confirmed`: whether it holds on held-out samples
-    alone; None where there are none, or too few.
+    `low`, `high`: the 95 % interval, of rewordings that at 90 %, of κ that of all models at once;
+    None for what is counted and not estimated. `measures`: what `value` is. `detail`: what it
+    compares or counts. `values`: of `detail` and `contradicted_by`, for `filled`. `confirmed`:
+    whether it holds on held-out samples alone; None where there are none, or too few.
     """
 
     name: str
@@ -389,20 +391,29 @@ def _floor(planned: Sequence[ModelComparison], limit: float | None, plan: Plan) 
 
 
 def _people(validation: Mapping[str, Any] | None, plan: Plan) -> BenchmarkClaim:
+    """The model whose κ is most surely low; the interval is that of all models together."""
     claim = _claim(plan, PEOPLE)
     known = []
     if validation is not None:
         for model in validation["models"]:
             if model["judge"]["kappa"]["low"] is not None:
-                known.append(model["judge"]["kappa"])
+                known.append(_interval_of_all(model["judge"]["kappa"], len(validation["models"])))
     if validation is None or not known:
         return replace(claim, why=_("Physicians have not checked enough verdicts of the judge."))
-    worst = min(known, key=lambda kappa: kappa["value"])
+    value, low, high = min(known, key=lambda interval: interval[2])
     why = ""
     if validation["simulated_physicians"]:
         why = _("Simulated physicians: not evidence.")
-    holds = worst["high"] >= plan.thresholds[AGREEMENT]
-    return replace(claim, value=worst["value"], low=worst["low"], high=worst["high"], holds=holds, why=why)
+    return replace(claim, value=value, low=low, high=high, holds=high >= plan.thresholds[AGREEMENT], why=why)
+
+
+def _interval_of_all(kappa: Mapping[str, float], models: int) -> tuple[float, float, float]:
+    """κ with an interval that holds for so many models at once (Bonferroni), by its two halves."""
+    wider = NormalDist().inv_cdf(1 - 0.025 / models) / Z95
+    value = kappa["value"]
+    low = max(-1.0, value - wider * (value - kappa["low"]))
+    high = min(1.0, value + wider * (kappa["high"] - value))
+    return value, low, high
 
 
 def _blind(blind: PolicyScores | None, plan: Plan, models: int, *, lower: bool) -> BenchmarkClaim:

@@ -1,8 +1,11 @@
 """Runs of known truth: samples with a trap and their controls, two models, answers asked twice."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
 from evaluation.numbers.comparing import compare
@@ -10,6 +13,8 @@ from evaluation.numbers.late import pl
 from evaluation.numbers.plans import PLANNED, THRESHOLDS, Plan
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet
+from evaluation.statistics.two_phase import two_phase_table
+from evaluation.statistics.validation import judge_quality
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from tests.evaluation.frames import frame_of
 
@@ -69,6 +74,24 @@ def validation(kappa: float, low: float | None, high: float | None) -> dict[str,
     """What a report says of a judge that physicians checked."""
     estimate = {"value": kappa, "low": low, "high": high}
     return {"simulated_physicians": False, "models": [{"judge": {"kappa": estimate}}]}
+
+
+def checked(seed: int, models: int = 6, answers: int = 300) -> dict[str, Any]:
+    """What a report says of a judge whose true κ is .6 on the answers of each of these models.
+
+    Physicians fail .3 of the criteria, two an answer, and check one answer in five; the judge finds
+    .6845 of what they fail, and fails .1 of what they pass.
+    """
+    random = np.random.default_rng([seed, models])
+    clusters = np.repeat(np.arange(answers), 2)
+    known = []
+    for _model in range(models):
+        truth = random.random(len(clusters)) < 0.3
+        judged = random.random(len(clusters)) < np.where(truth, 0.6845, 0.1)
+        is_checked = random.random(answers)[clusters] < 0.2
+        quality = judge_quality(two_phase_table(clusters, judged, np.where(is_checked, truth, np.nan)))
+        known.append({"judge": {"kappa": asdict(quality.kappa)}})
+    return {"simulated_physicians": False, "models": known}
 
 
 def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
