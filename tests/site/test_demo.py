@@ -1,6 +1,7 @@
 """The start of the demo: a partly loaded one is removed, a complete one is kept; real models."""
 
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from evaluation.models import Response, Run
 from generation.models import Endpoint
 from mhb_site.demo import progress, real
 from mhb_site.demo.load import HERE, _import_source
+from mhb_site.management.commands import demo
 from mhb_site.management.commands.demo import remove_partial_demo
+from mhb_site.server import children
 
 pytestmark = pytest.mark.plain
 
@@ -26,6 +29,26 @@ def test_only_a_partial_demo_is_removed(tmp_path: Path, partial: bool) -> None:
     assert remove_partial_demo(tmp_path) is partial
     assert {path.name for path in tmp_path.iterdir()} == (kept if partial else kept | database)
     assert remove_partial_demo(tmp_path) is False
+
+
+def test_a_demo_stopped_while_its_tables_are_made_ends_without_a_traceback(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop_by_key(*_arguments: Any, **_options: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    settings.MHB_EMBEDDED = False
+    settings.MHB_ENDPOINT_ACCESS = settings.MHB_ENDPOINT_ACCESS
+    monkeypatch.setenv("MHB_PORT", "")
+    monkeypatch.setattr(children, "port_is_free", lambda _host, _port: True)
+    monkeypatch.setattr(demo, "call_command", stop_by_key)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        call_command("demo", "--port", "8931", "--models-port", "8941")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert capsys.readouterr().out == "mhb: stopping\n"
 
 
 @pytest.fixture

@@ -97,9 +97,9 @@ class Command(BaseCommand):
         folder = settings.ENV.data_dir
         if settings.MHB_EMBEDDED and remove_partial_demo(folder):
             self.stdout.write("mhb: the demo was stopped while loading; starting over")
-        call_command("migrate", verbosity=0)
         family = children.Children(cwd=str(settings.BASE_DIR))
         try:
+            call_command("migrate", verbosity=0)
             is_new = not User.objects.exists()
             if is_new:
                 progress.file().touch()
