@@ -1,4 +1,4 @@
-"""Rates and their intervals: textbook values, undefined rates, published averages (MHB-12)."""
+"""Rates and their intervals: textbook values, undefined rates, published averages."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from tests.engine import bare_release, endpoint
 plain = pytest.mark.plain
 Status = Work.Status
 
-# Published rates on dialogue and report, and their micro-average (MHB-12). About 30 % of the
+# Published rates on dialogue and report, and their micro-average. About 30 % of the
 # criteria belong to dialogue.
 PUBLISHED = {
     "claude": (0.165, 0.346, 0.291),

@@ -1,4 +1,4 @@
-"""ClinHallu's recipe: questions about images with a checked reference trace (CLI-1, CLI-2).
+"""ClinHallu's recipe: questions about images with a checked reference trace.
 
 Records of kind `vqa` get a trace from a generator that sees the images. Records of kind `vqa-trace`
 were published with a trace and are used unchanged.

@@ -1,4 +1,4 @@
-"""Reference traces: requests to generator and judge, and the rules for keeping one (CLI-2)."""
+"""Reference traces: requests to generator and judge, and the rules for keeping one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

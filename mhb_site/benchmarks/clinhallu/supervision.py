@@ -1,4 +1,4 @@
-"""Traces as supervision (CLI-8): training targets from the answer alone to the whole trace."""
+"""Traces as supervision: training targets from the answer alone to the whole trace."""
 
 from collections.abc import Mapping
 from typing import Any

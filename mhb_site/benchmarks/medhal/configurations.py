@@ -1,4 +1,4 @@
-"""The configurations in which MedHal is published (MHL-7)."""
+"""The configurations in which MedHal is published."""
 
 from django.utils.translation import gettext_noop as _
 

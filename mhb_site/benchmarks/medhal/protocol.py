@@ -1,4 +1,4 @@
-"""The evaluation protocol of MedHal (MHL-9): is a statement factual, and why?
+"""The evaluation protocol of MedHal: is a statement factual, and why?
 
 The statement comes with its context, if it has one. The positive class is *factual*, as in the
 released code; the rates of the other class have names of their own.

@@ -1,4 +1,4 @@
-"""MedHal's recipe: pairs of statements from five data sets (MHL-2 to MHL-6).
+"""MedHal's recipe: pairs of statements from five data sets.
 
 A record becomes pairs of a factual and a non-factual statement, which are released together or not
 at all. Published statements are used unchanged.

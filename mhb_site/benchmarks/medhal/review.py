@@ -1,4 +1,4 @@
-"""The review form of MedHal (MHL-8): is the statement's label right, and if not, why?"""
+"""The review form of MedHal: is the statement's label right, and if not, why?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

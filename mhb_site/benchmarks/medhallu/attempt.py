@@ -1,4 +1,4 @@
-"""One attempt (a "try" in settings and stored data) at a qualifying candidate (MHU-3 to MHU-6).
+"""One attempt (a "try" in settings and stored data) at a qualifying candidate.
 
 A candidate is judged by the voters and by entailment, and rewritten if it fails.
 """

@@ -1,4 +1,4 @@
-"""Clusters of many candidates for one question and the true answer, by meaning (MHU-8).
+"""Clusters of many candidates for one question and the true answer, by meaning.
 
 Two answers mean the same if each follows from the other: bidirectional entailment at tau. The
 clustering follows Farquhar et al. 2024 (semantic entropy): an answer joins the first cluster whose

@@ -3,7 +3,7 @@
 | setting | meaning |
 |---|---|
 | tries | how many tries are made before the fallback (1 to 5) |
-| candidates | above 0: no tries; this many answers are kept, voted on and clustered (MHU-8) |
+| candidates | above 0: no tries; this many answers are kept, voted on and clustered |
 | temperature | the generator's range, from which each answer's temperature is drawn evenly |
 | top_p, max_tokens | of the generator |
 | length | share of words by which an answer may differ from the true one; null: any length |

@@ -1,4 +1,4 @@
-"""The evaluation protocol of MedHallu (MHU-7): is the answer shown hallucinated?
+"""The evaluation protocol of MedHallu: is the answer shown hallucinated?
 
 The positive class is *hallucinated* throughout.
 """

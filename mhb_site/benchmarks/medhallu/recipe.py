@@ -1,7 +1,7 @@
 """MedHallu's recipe: hallucinated answers to PubMedQA questions, graded by models fooled.
 
-Records of kind `qa` go through up to five tries (MHU-3 to MHU-6), or through candidates that are
-clustered (MHU-8). Records of kind `qa-pair` were published by others and are used unchanged.
+Records of kind `qa` go through up to five tries, or through candidates that are
+clustered. Records of kind `qa-pair` were published by others and are used unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

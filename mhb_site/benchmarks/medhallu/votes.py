@@ -1,4 +1,4 @@
-"""The ensemble: voters choose the more accurate of two answers, without the context (MHU-4)."""
+"""The ensemble: voters choose the more accurate of two answers, without the context."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Semantic clusters over all mistakes of a batch: each cluster continues as one mistake (MMI-4).
+"""Semantic clusters over all mistakes of a batch: each cluster continues as one mistake.
 
 Titles with descriptions are embedded and clustered hierarchically by cosine distance. The medoid of
 a cluster, the mistake nearest to all others, continues for it. Memory holds all vectors and twice

@@ -1,4 +1,4 @@
-"""From a case to mistakes: conversation, committee, extraction (MMI-1 to MMI-3).
+"""From a case to mistakes: conversation, committee, extraction.
 
 A draft's data: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor',
 text, invented: [values that the patient made up]}], ``doctor`` (the name of its model), ``asked``

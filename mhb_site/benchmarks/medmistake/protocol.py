@@ -1,4 +1,4 @@
-"""The evaluation protocol of MedMistake (MMI-8): a scenario, a free answer, a binary verdict."""
+"""The evaluation protocol of MedMistake: a scenario, a free answer, a binary verdict."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""From a mistake to a scenario that elicits it again (MMI-5, MMI-6).
+"""From a mistake to a scenario that elicits it again.
 
 Before these steps a draft's data holds one mistake: ``mistake`` {title, description, category,
 reason, tags, risk, turns, members}, ``conversation`` [{role: 'patient' | 'doctor', text}],

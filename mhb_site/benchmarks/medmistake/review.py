@@ -1,4 +1,4 @@
-"""The review form of MedMistake (MMI-7): the mistake, then the scenario meant to elicit it.
+"""The review form of MedMistake: the mistake, then the scenario meant to elicit it.
 
 The two judgments are linked. A mistake that is not valid ends the review, and the sample is
 discarded: no other scenario could fix it. A scenario that is not valid is sent back: the next

@@ -1,4 +1,4 @@
-"""The shape of the generator's reply, and the checks that refuse an invalid one (MHB-5)."""
+"""The shape of the generator's reply, and the checks that refuse an invalid one."""
 
 import re
 from collections import Counter
@@ -91,7 +91,7 @@ class AlteredDialogue(ReplyShape):
 class ReportQuestion(ReplyShape):
     """A question on the report, its traps and its rubric. `report` is null: the report is not altered."""
 
-    report: str | None = None  # requested only so that an altered report can be refused (MHB-5)
+    report: str | None = None  # requested only so that an altered report can be refused
     question: str
     traps: list[Trap]
     rubrics: list[Criterion]
@@ -312,7 +312,7 @@ def _dialogue_faults(turns: Sequence[Mapping[str, str]], source: Sequence[Mappin
         yield "There is no bait question: the last turn is the source's own; the bait must be a new question."
     elif len(bait) > MAX_QUESTION:
         yield f"The bait question is longer than {MAX_QUESTION} characters."
-    # MHB-2: both speakers carry the trap. If the source has one turn, the assistant's turn must be
+    # Both speakers carry the trap. If the source has one turn, the assistant's turn must be
     # new.
     speakers = set()
     for role, text in set(before).difference(source_keys):

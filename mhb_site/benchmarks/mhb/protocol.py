@@ -34,7 +34,7 @@ DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prom
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
-    """The one question of a sample (MHB-10).
+    """The one question of a sample.
 
     It is the conversation that ends in the bait, or the report with its question. The paper does
     not print how report and question are combined; `prompts/ask_report.md` is our fixed form. Its

@@ -76,7 +76,7 @@ class Answerable(ReplyShape):
 
 
 async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask in one call for the traps, the altered text or question, and the rubric (MHB-4)."""
+    """Ask in one call for the traps, the altered text or question, and the rubric."""
     content, data = draft.record.content, dict[str, Any]()
     # None of the rejected versions may come back.
     rejected = [version for version, _reasons in draft.rejected_versions]
@@ -150,7 +150,7 @@ def _request(draft: Draft, source: object) -> Request:
     data = {
         # Only the text of the record: never its grader's rubrics, ideal completion or canary.
         "source": source,
-        # The physicians' reasons go with it (MHB-9); the source is in the prompt already.
+        # The physicians' reasons go with it; the source is in the prompt already.
         "rejected": draft.rejected("turns", "question", "traps", "rubrics"),
         "preferred": [f"{term.code} {term.label}" for term in preferred_terms(draft)] or None,
         "specialties": draft.specialties,
@@ -196,7 +196,7 @@ def _taxonomy_text(terms: Sequence[Term]) -> str:
 
 
 async def answerable(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask the checker whether the report answers the question (MHB-3: it must not)."""
+    """Ask the checker whether the report answers the question (it must not)."""
     content = draft.data["content"]
     prompt = SETS[draft.prompts]["answerable_report"]
     request = prompt.request({"report": content["report"], "question": content["question"]})

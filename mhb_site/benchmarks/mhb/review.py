@@ -1,4 +1,4 @@
-"""The review form of MHB: the criteria of the paper's 'Expert-led Quality Assurance' (MHB-6)."""
+"""The review form of MHB: the criteria of the paper's 'Expert-led Quality Assurance'."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -74,7 +74,7 @@ def test_a_term_that_an_admin_added_can_be_planted():
     assert "A6 Wrong Unit: A value in another unit." in prompt_text(dialogue_draft(terms=terms))
 
 
-# ---------------------------------------------------------------------------------- MHB-5: refusals
+# ---------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize("code", ["Z9", "A", "a1", ""])

@@ -211,7 +211,7 @@ def test_an_invalid_reply_never_reaches_a_physician(source: Source, models: str,
 def test_a_reply_that_breaks_a_rule_is_requested_again_with_the_reason(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MHB-5: the reply is valid JSON but lacks the bait question at its end."""
+    """The reply is valid JSON but lacks the bait question at its end."""
     from mhb_site.benchmarks.mhb import simulate
 
     script = simulate.SCRIPT

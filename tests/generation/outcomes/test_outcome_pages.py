@@ -229,7 +229,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
     decide(Sample.objects.get(), ana, bo, reject)
     batches_services.work_on_batch(batch.pk)
     rejected = calls(batch)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
-    assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
+    assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0]
     other_batch = batches_launch.launch_batch(
         BatchSettings(
             benchmark="mhb",
