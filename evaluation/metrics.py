@@ -1,7 +1,7 @@
 """Rates computed from verdicts, with numerator, denominator, interval and number of exclusions."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,9 +11,6 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.scores import Score
 from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
 from review.rules.answers import Hidden, Shown, shown
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,112 +100,75 @@ class MeasuredRate:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The sums of a rate in each cluster.
-
-    `hits`, `counted`: weights of the numerator and of the denominator.
-    `number`, `excluded`: how many criteria or samples are counted, or excluded, without weights.
-    `scope`: how many criteria or samples have a verdict in the scope of the rate, counted or not: a
-    true negative is in the scope of F1 and precision, though neither counts it. None: as `number`.
-    `unsure`: samples counted as passed although some of their criteria are excluded.
-    `missing`: the weights of the exclusions, if these are not 1.
-    `reached`, `possible`: points, for a rate whose hits are scores of samples.
-    """
-
-    hits: Integers | Floats  # numbers of samples, for a rate with a score
-    counted: Integers
-    number: Integers
-    excluded: Integers
-    unsure: Integers | None = None
-    missing: Integers | None = None
-    reached: Floats | None = None
-    possible: Floats | None = None
-    scope: Integers | None = None
-
-    @property
-    def in_scope(self) -> NDArray[np.bool_]:
-        """Which clusters have a verdict in the scope of the rate: those that a comparison pairs."""
-        in_scope = self.scope
-        if in_scope is None:
-            in_scope = self.number
-        result: NDArray[np.bool_] = in_scope > 0
-        return result
-
-    def total(self, values: NDArray[Any]) -> int:
-        """The sum over all clusters."""
-        return round(float(values.sum()))
-
-    def only(self, chosen: NDArray[np.bool_]) -> "Totals":
-        """The totals of the chosen clusters."""
-        return self.map(lambda values: values[chosen])
-
-    def map(self, change: Callable[[Any], Any]) -> "Totals":
-        """The totals with `change` applied to each array."""
-        changed: dict[str, Any] = {}
-        for field_of in fields(self):
-            values = getattr(self, field_of.name)
-            if values is not None:
-                changed[field_of.name] = change(values)
-        return Totals(**changed)
+# The sums of a rate in a unit or a cluster.
+# `hits`, `counted`: weights of the numerator and of the denominator; for a rate with a score, the
+# scores of samples, and how many they are.
+# `number`, `excluded`: how many criteria or samples are counted, or excluded, without weights.
+# `scope`: how many criteria or samples have a verdict in the scope of the rate, counted or not: a
+# true negative is in the scope of F1 and precision, though neither counts it.
+# `unsure`: samples counted as passed although some of their criteria are excluded.
+# `missing`: the weights of the exclusions.
+# `reached`, `possible`: points, for a rate with a score.
+FIELDS = ("hits", "counted", "number", "excluded", "scope", "unsure", "missing", "reached", "possible")
+SUMS = np.dtype([(name, np.float64) for name in FIELDS])
+Sums = NDArray[np.void]  # an array of `SUMS`: `sums["hits"]` is an array of numbers
 
 
 def measure(
-    rate: Rate, totals: Totals, *, minimum: int = MINIMUM, better: str = "low", with_bounds: bool = True
+    rate: Rate, sums: Sums, *, minimum: int = MINIMUM, better: str = "low", with_bounds: bool = True
 ) -> MeasuredRate:
     """The rate with its interval over clusters, which are samples or their source records.
 
-    `better`: whether a 'low' or a 'high' rate speaks for the model.
+    `sums`: of each cluster. `better`: whether a 'low' or a 'high' rate speaks for the model.
     """
-    hits, counted, excluded = totals.total(totals.hits), totals.total(totals.counted), totals.total(totals.excluded)
+    hits, counted, excluded = _total(sums["hits"]), _total(sums["counted"]), _total(sums["excluded"])
     if not counted and rate.score:
         return MeasuredRate(0, counted, excluded)
     if not counted:
         return MeasuredRate(hits, counted, excluded)
     if rate.score:
-        return _measure_score(rate.score, totals, minimum)
-    n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
-    bounds = _bounds(rate, totals, minimum, better, with_bounds)
-    nonempty = totals.counted > 0
-    hit, of = totals.hits, totals.counted
-    if not nonempty.all():
-        hit, of = hit[nonempty], of[nonempty]
+        return _measure_score(rate.score, sums, minimum)
+    bounds = _bounds(rate, sums, minimum, better, with_bounds)
+    nonempty = sums[sums["counted"] > 0]
+    n, clusters = _total(nonempty["number"]), len(nonempty)
     weights = set(rate.hits.values())
     if rate.is_proportion:
-        interval = rate_interval(hit, of, minimum=minimum)
+        interval = rate_interval(nonempty["hits"], nonempty["counted"], minimum=minimum)
     elif not rate.weights and len(weights) == 1:
-        interval = f_interval(hit, of, weights.pop(), minimum=minimum)
+        interval = f_interval(nonempty["hits"], nonempty["counted"], weights.pop(), minimum=minimum)
     else:
-        interval = rate_interval(hit, of, n=n, minimum=minimum)
+        interval = rate_interval(nonempty["hits"], nonempty["counted"], n=n, minimum=minimum)
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
     )
 
 
-def _measure_score(score: Score, totals: Totals, minimum: int) -> MeasuredRate:
+def _total(values: NDArray[Any]) -> int:
+    """The sum over all clusters."""
+    return round(float(values.sum()))
+
+
+def _measure_score(score: Score, sums: Sums, minimum: int) -> MeasuredRate:
     """The mean score of samples with its interval over clusters, both cut off at its limits."""
-    samples = int(totals.counted.sum())
-    _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum, limits=score.limits)
-    reached = possible = 0.0
-    if totals.reached is not None and totals.possible is not None:
-        reached, possible = float(totals.reached.sum()), float(totals.possible.sum())
+    samples = _total(sums["counted"])
+    _, low, high, clusters = mean_interval(sums["hits"], sums["counted"], minimum=minimum, limits=score.limits)
     method = Method.MEAN
     if low is None:
         method = Method.TOO_FEW
     return MeasuredRate(
-        round(reached),
-        round(possible),
-        int(totals.excluded.sum()),
+        _total(sums["reached"]),
+        _total(sums["possible"]),
+        _total(sums["excluded"]),
         low,
         high,
         method.value,
         clusters,
         samples,
-        score=score.cut(float(totals.hits.sum()) / samples),
+        score=score.cut(float(sums["hits"].sum()) / samples),
     )
 
 
-def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
+def _bounds(rate: Rate, sums: Sums, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
     """The worst-case bounds of a rate: excluded outcomes all passed, and all failed.
 
     sum(y) / sum(m + x) and sum(y + x) / sum(m + x), y being the hits, m the counted and x the
@@ -217,34 +177,29 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     at least 95 %, whatever the excluded outcomes would have been.
     """
     if not rate.is_proportion:
-        return _bounds_of_weights(rate, totals, better)
-    hits, missing, counted = totals.hits, totals.excluded, totals.counted
-    if totals.unsure is not None:
-        missing, counted = missing + totals.unsure, counted - totals.unsure
-    whole = totals.total(counted + missing)
-    least, most = totals.total(hits) / whole, totals.total(hits + missing) / whole
+        return _bounds_of_weights(rate, sums, better)
+    y, x = sums["hits"], sums["excluded"] + sums["unsure"]
+    all_outcomes = sums["counted"] - sums["unsure"] + x
+    whole = _total(all_outcomes)
+    least, most = _total(y) / whole, _total(y + x) / whole
     low = high = None
-    if with_intervals and missing.any():
-        nonempty = counted + missing > 0
-        y, m, x = hits[nonempty], counted[nonempty], missing[nonempty]
-        low = rate_interval(y, m + x, minimum=minimum).low
-        high = rate_interval(y + x, m + x, minimum=minimum).high
+    if with_intervals and x.any():
+        nonempty = all_outcomes > 0
+        low = rate_interval(y[nonempty], all_outcomes[nonempty], minimum=minimum).low
+        high = rate_interval((y + x)[nonempty], all_outcomes[nonempty], minimum=minimum).high
     if better == "low":
         return RateBounds(least, most, low, high)
     return RateBounds(most, least, low, high)
 
 
-def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
+def _bounds_of_weights(rate: Rate, sums: Sums, better: str) -> RateBounds:
     """The lowest and highest rate that any single verdict on all exclusions would give.
 
     Single verdicts suffice: a ratio of sums, to both of which each missing item adds, is extreme
     when all items add the same. Criteria without a weight are not part of a weighted rate, whatever
     their verdict.
     """
-    hits, counted = totals.total(totals.hits), totals.total(totals.counted)
-    missing = totals.total(totals.excluded)
-    if totals.missing is not None:
-        missing = totals.total(totals.missing)
+    hits, counted, missing = _total(sums["hits"]), _total(sums["counted"]), _total(sums["missing"])
     ends = []
     for verdict in rate.scope_verdicts:
         y, m = rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)

@@ -68,8 +68,8 @@ def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:
     """Cluster -> hits and counted criteria of a rate's arm, all models together."""
     of_rate = unit_totals(frame, [rate])[rate.name]
     chosen = of_rate.in_arm
-    hits, counted = of_rate.totals.hits[:, chosen].sum(axis=0), of_rate.totals.counted[:, chosen].sum(axis=0)
-    clusters = of_rate.units.cluster[chosen]
+    sums, clusters = of_rate.sums[:, chosen], of_rate.column("cluster")[chosen]
+    hits, counted = sums["hits"].sum(axis=0), sums["counted"].sum(axis=0)
     hits, counted = cluster_totals(clusters, hits, counted)
     by_cluster = {}
     for cluster, hit, n in zip(np.unique(clusters).tolist(), hits.tolist(), counted.tolist(), strict=True):

@@ -205,10 +205,11 @@ class _Models:
 def _failures(totals: UnitTotals) -> dict[int, dict[str, Failures]]:
     sums: dict[int, dict[str, Failures]] = defaultdict(dict)
     for unit in np.flatnonzero(totals.in_arm).tolist():
-        sample = int(totals.units.sample[unit])
+        sample = totals.units["sample"][unit]
         for place, endpoint in enumerate(totals.models):
-            own = Failures(int(totals.totals.hits[place, unit]), int(totals.totals.counted[place, unit]))
-            if own.counted or totals.totals.excluded[place, unit]:
+            of_unit = totals.sums[place, unit]
+            own = Failures(int(of_unit["hits"]), int(of_unit["counted"]))
+            if own.counted or of_unit["excluded"]:
                 sums[sample][endpoint] = _pool([own, sums[sample].get(endpoint, Failures(0, 0))])
     return dict(sums)
 

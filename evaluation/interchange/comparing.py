@@ -230,7 +230,7 @@ class _Side:
 
     def places(self, totals: UnitTotals) -> dict[tuple[str, int], int]:
         """(key of a sample, place of a data set) -> place of the unit, of those of the arm."""
-        samples, datasets = totals.units.sample.tolist(), totals.units.dataset.tolist()
+        samples, datasets = totals.column("sample").tolist(), totals.column("dataset").tolist()
         places = {}
         for place in np.flatnonzero(totals.in_arm).tolist():
             places[self.keys[samples[place]], datasets[place]] = place
@@ -270,19 +270,19 @@ def _model_changes(
                 keys.append(key)
                 units.append((unit, places_in_second[key, dataset]))
         first_units, second_units = np.array(units, dtype=np.int64).reshape(-1, 2).T
-        clusters = of_first.units.cluster[first_units]
+        clusters = of_first.column("cluster")[first_units]
         for pair in pairs:
             before, after = of_first.of(pair[0], first_units), of_second.of(pair[1], second_units)
             names = {"dataset": name, "first": pair[1], "second": pair[0]}
             difference = compare_pair(rate, after, before, clusters, names, minimum)
-            in_both = before.in_scope & after.in_scope
-            flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0)))
-            worse = int((after.hits[flipped] > 0).sum())
+            in_both = (before["scope"] > 0) & (after["scope"] > 0)
+            flipped = np.flatnonzero(in_both & ((before["hits"] > 0) != (after["hits"] > 0)))
+            worse = int((after["hits"][flipped] > 0).sum())
             flips: list[Flip] = []
             for index in flipped.tolist():
                 if keys[index] not in hidden and len(flips) < MAX_FLIPS:
-                    then = int(before.hits[index]), int(before.counted[index])
-                    now = int(after.hits[index]), int(after.counted[index])
+                    then = int(before["hits"][index]), int(before["counted"][index])
+                    now = int(after["hits"][index]), int(after["counted"][index])
                     flips.append(Flip(keys[index], then, now))
             fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
             rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import Totals
+from evaluation.metrics import FIELDS, SUMS, Sums
 from evaluation.numbers.averages import mean
 from evaluation.numbers.comparing import ModelComparison, compare_pair, with_adjusted
 from evaluation.numbers.rates import of_rate
@@ -164,23 +164,23 @@ def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, minimum: i
 
 def _shared(totals: UnitTotals, first: str, second: str) -> tuple[Ints, Ints]:
     """The units of the samples in both data sets, in the same order."""
-    units = totals.units
-    in_first = np.flatnonzero(units.dataset == totals.datasets.index(first))
-    in_second = np.flatnonzero(units.dataset == totals.datasets.index(second))
-    _, places, others = np.intersect1d(units.sample[in_first], units.sample[in_second], return_indices=True)
+    sample, dataset = totals.column("sample"), totals.column("dataset")
+    in_first = np.flatnonzero(dataset == totals.datasets.index(first))
+    in_second = np.flatnonzero(dataset == totals.datasets.index(second))
+    _, places, others = np.intersect1d(sample[in_first], sample[in_second], return_indices=True)
     return in_first[places], in_second[others]
 
 
-def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
+def classify_moves(first: Sums, second: Sums, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
     """Which units made which move, from the second (before) to the first (after).
 
     A unit is right if all its verdicts are.
     """
-    both = (first.counted > 0) & (second.counted > 0)
+    both = (first["counted"] > 0) & (second["counted"] > 0)
     if lower_is_better:
-        after, before = first.hits == 0, second.hits == 0
+        after, before = first["hits"] == 0, second["hits"] == 0
     else:
-        after, before = first.hits == first.counted, second.hits == second.counted
+        after, before = first["hits"] == first["counted"], second["hits"] == second["counted"]
     return {
         KEPT: both & before & after,
         BROKEN: both & before & ~after,
@@ -202,7 +202,7 @@ def _change(
     counts = {name: int(units_moved.sum()) for name, units_moved in moves.items()}
     first, second, label = contrast
     labels = {"dataset": first, "first": first, "second": second}
-    clusters = totals.units.cluster[shared[0]]
+    clusters = totals.column("cluster")[shared[0]]
     compared = compare_pair(totals.rate, first_totals, second_totals, clusters, labels, minimum)
     return _make_change(compared, label, model, counts, fix_and_break(counts))
 
@@ -256,14 +256,14 @@ def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str
     Without an interval and p unless all models have the same samples.
     """
 
-    def of_all_models(side: Ints) -> Totals:
-        return totals.totals.map(lambda values: values[:, side].sum(axis=0))
-
-    first, second = of_all_models(shared[0]), of_all_models(shared[1])
-    counted = totals.totals.counted[:, np.concatenate(shared)]
+    of_all_models = np.zeros(len(totals.units), SUMS)
+    for name in FIELDS:
+        of_all_models[name] = totals.sums[name].sum(axis=0)
+    first, second = of_all_models[shared[0]], of_all_models[shared[1]]
+    counted = totals.sums["counted"][:, np.concatenate(shared)]
     is_complete = (counted == counted[0]).all()
     labels = {"dataset": names[0], "first": names[0], "second": names[1]}
-    clusters = totals.units.cluster[shared[0]]
+    clusters = totals.column("cluster")[shared[0]]
     comparison = compare_pair(totals.rate, first, second, clusters, labels, minimum)
     if is_complete:
         return comparison
@@ -336,5 +336,5 @@ def samples_with_move(
         if endpoint in (ALL, model):
             sides = totals.of(model, shared[0]), totals.of(model, shared[1])
             moves = classify_moves(*sides, lower_is_better=lower_is_better)
-            sample_ids.update(totals.units.sample[shared[0]][moves[move]].tolist())
+            sample_ids.update(totals.column("sample")[shared[0]][moves[move]].tolist())
     return sorted(sample_ids)

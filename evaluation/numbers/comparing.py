@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from evaluation.metrics import Totals
+from evaluation.metrics import Sums
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import EXPLORATORY, PLANNED
 from evaluation.numbers.rates import Rate, of_rate
 from evaluation.numbers.scores import Ints
-from evaluation.numbers.totals import UnitGroup, UnitTotals, weighted_sums
+from evaluation.numbers.totals import UnitGroup, UnitTotals, cluster_sums
 from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
 from review.rules.answers import Hidden, shown
@@ -148,38 +147,30 @@ def with_adjusted(rows: Sequence[Row], adjust: Callable[[Sequence[float]], Seque
 
 
 def compare_pair(
-    rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, Any], minimum: int
+    rate: Rate, first: Sums, second: Sums, clusters: Ints | None, labels: Mapping[str, Any], minimum: int
 ) -> ModelComparison:
-    """Compare two sets of totals on the same units, over those in the scope of the rate for both.
+    """Compare two models by their sums on the same units, over those in scope for both.
 
     `clusters`: the cluster of each unit; None if each is its own. `labels`: data set and the names
     of both sides.
     """
-    shared = first.in_scope & second.in_scope
-    if not shared.all():
-        first, second = first.only(shared), second.only(shared)
-        if clusters is not None:
-            clusters = clusters[shared]
-    failures = (first.hits > 0, second.hits > 0)
+    shared = (first["scope"] > 0) & (second["scope"] > 0)
+    first, second = first[shared], second[shared]
+    failures = (first["hits"] > 0, second["hits"] > 0)
     if clusters is not None:
-        cluster_ids, clusters = np.unique(clusters, return_inverse=True)
-        if len(cluster_ids) < len(clusters):
-            by_cluster = partial(weighted_sums, clusters, count=len(cluster_ids))
-            first, second = first.map(by_cluster), second.map(by_cluster)
-    n = first.total(first.number) + second.total(second.number)
+        cluster_ids, own = np.unique(clusters[shared], return_inverse=True)
+        if len(cluster_ids) < len(own):
+            first, second = [cluster_sums(sums, own, len(cluster_ids)) for sums in (first, second)]
+    totals = first["hits"], first["counted"], second["hits"], second["counted"]
     if rate.score:
-        difference = score_difference(
-            first.hits, first.counted, second.hits, second.counted, limits=rate.score.limits, minimum=minimum
-        )
+        difference = score_difference(*totals, limits=rate.score.limits, minimum=minimum)
     else:
-        difference = paired_difference(
-            first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True
-        )
+        difference = paired_difference(*totals, minimum=minimum, either=True)
     comparison = ModelComparison(
         **labels,
         rate=rate.name,
-        n=n,
-        clusters=len(first.hits),
+        n=round(first["number"].sum() + second["number"].sum()),
+        clusters=len(first),
         rates=(difference.first, difference.second),
         difference=difference.difference,
         low=difference.low,
@@ -189,7 +180,7 @@ def compare_pair(
         odds_ratio=difference.odds_ratio,
         cohens_h=difference.cohens_h,
     )
-    are_independent = 0 < len(failures[0]) == len(first.hits)
+    are_independent = 0 < len(failures[0]) == len(first)
     if not are_independent or not rate.is_proportion:
         return comparison
     found = mcnemar(*failures)

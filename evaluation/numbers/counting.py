@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluation.metrics import MeasuredRate, measure
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
-from evaluation.numbers.rules import ANSWERED, COMBINED, CONTROL, JUDGE_FAILURES, JUDGED, KINDS, failure_rule
+from evaluation.numbers.rules import ANSWERED, COMBINED, JUDGE_FAILURES, JUDGED, KINDS, failure_rule
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
 
@@ -47,39 +47,26 @@ def rate_rows(
 ) -> list[RateRow]:
     """A row for each model and data set, from the totals of each rate.
 
-    `minimum`: clusters below which no interval is given. `value`: of a breakdown; these have no
-    rates of control samples, which have no traps.
+    `minimum`: clusters below which no interval is given. `value`: of a breakdown.
     """
-    rates: dict[tuple[str, str], dict[str, MeasuredRate]] = {}
-    for rate_name, of_rate in totals.items():
-        if value and of_rate.rate.arm == CONTROL:
-            continue
-        better = "high"
-        if protocol.is_lower_better(of_rate.rate):
+    rates: dict[tuple[str, str], dict[str, MeasuredRate]] = {}  # of each model and data set
+    for of_rate in totals.values():
+        rate, better = of_rate.rate, "high"
+        if protocol.is_lower_better(rate):
             better = "low"
-        groups = of_rate.groups()
-        for model in of_rate.models:
-            for group in groups:
-                sums = of_rate.by_cluster(model, group)
-                measured = measure(of_rate.rate, sums, minimum=minimum, better=better, with_bounds=not value)
-                rates.setdefault((model, group.name), {})[rate_name] = measured
-    _mark_partial(rates)
+        groups = [(group.name, of_rate.by_cluster(group)) for group in of_rate.groups()]
+        for place, model in enumerate(of_rate.models):
+            parts: list[MeasuredRate] = []
+            for name, sums in groups:
+                measured = measure(rate, sums[place], minimum=minimum, better=better, with_bounds=not value)
+                if name == COMBINED:
+                    measured = measured.pooling(parts)
+                parts.append(measured)
+                rates.setdefault((model, name), {})[rate.name] = measured
     rows = []
     for (model, name), by_rate in rates.items():
         rows.append(RateRow(model, name, value, label, verdicts.get((model, name), Counter()), by_rate))
     return rows
-
-
-def _mark_partial(rates: Mapping[tuple[str, str], dict[str, MeasuredRate]]) -> None:
-    """Mark the pooled rates of which a data set was asked and has no verdict."""
-    parts: dict[str, list[dict[str, MeasuredRate]]] = defaultdict(list)  # of each model
-    for (model, name), by_rate in rates.items():
-        if name != COMBINED:
-            parts[model].append(by_rate)
-    for (model, name), by_rate in rates.items():
-        if name == COMBINED:
-            for rate_name, rate in by_rate.items():
-                by_rate[rate_name] = rate.pooling([part[rate_name] for part in parts[model]])
 
 
 def verdict_counts(frame: Frame, rows: pl.DataFrame) -> dict[str, VerdictCounts]:

@@ -37,20 +37,21 @@ class HeldOutGap:
 def held_out_gaps(all_totals: Iterable[UnitTotals], minimum: int) -> Iterator[HeldOutGap]:
     """The gaps of all models that have verdicts on both parts, by rate and data set."""
     for totals in all_totals:
-        held_out = totals.units.is_held_out
+        rate, held_out = totals.rate, totals.column("is_held_out")
         if not held_out.any() or held_out.all():
             continue
         for public, private in zip(totals.groups(~held_out), totals.groups(held_out), strict=True):
-            for model in totals.models:
-                one = measure(totals.rate, totals.by_cluster(model, public), minimum=minimum, with_bounds=False)
-                other = measure(totals.rate, totals.by_cluster(model, private), minimum=minimum, with_bounds=False)
+            public_sums, private_sums = totals.by_cluster(public), totals.by_cluster(private)
+            for place, model in enumerate(totals.models):
+                one = measure(rate, public_sums[place], minimum=minimum, with_bounds=False)
+                other = measure(rate, private_sums[place], minimum=minimum, with_bounds=False)
                 if one.value is None or other.value is None:
                     continue
                 limits = independent_difference((one.value, one.interval), (other.value, other.interval))
                 low, high = limits or (None, None)
                 yield HeldOutGap(
                     dataset=public.name,
-                    rate=totals.rate.name,
+                    rate=rate.name,
                     endpoint=model,
                     public=one.value,
                     held_out=other.value,

@@ -9,27 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import Totals
+from evaluation.metrics import FIELDS, SUMS, Sums
 from evaluation.numbers.frame import Flags, Floats, Frame, Ints, as_array
 from evaluation.numbers.late import pl
-from evaluation.numbers.rates import Rate, Weights
+from evaluation.numbers.rates import FacetValue, Rate, Weights
 from evaluation.numbers.rules import COMBINED, CONTROL, UNJUDGED
 from evaluation.numbers.scores import Judged
-
-
-@dataclass(frozen=True)
-class Units:
-    """Samples in data sets, an entry of each array for each, in the order of `Frame.units`."""
-
-    unit: Ints
-    sample: Ints
-    dataset: Ints  # its place in the frame's data sets
-    cluster: Ints
-    is_control: Flags
-    is_held_out: Flags
-
-    def __len__(self) -> int:
-        return len(self.unit)
 
 
 @dataclass(frozen=True)
@@ -48,60 +33,58 @@ class UnitGroup:
 
 @dataclass(frozen=True)
 class UnitTotals:
-    """The totals of a rate as arrays of (models, units)."""
+    """The sums of a rate as an array of (models, units). `units`: as `Frame.units`."""
 
     rate: Rate
     models: tuple[str, ...]
     datasets: tuple[str, ...]
     pooled: bool
-    units: Units
-    totals: Totals
+    units: pl.DataFrame
+    sums: Sums
 
-    def of(self, model: str, units: Ints | slice) -> Totals:
-        """The totals of one model on some units."""
-        place = self.models.index(model)
-        return self.totals.map(lambda values: values[place][units])
+    def of(self, model: str, units: Ints | Flags | slice) -> Sums:
+        """The sums of one model on some units."""
+        own: Sums = self.sums[self.models.index(model), units]
+        return own
 
-    def by_cluster(self, model: str, group: UnitGroup) -> Totals:
-        """The totals of one model by cluster."""
-        of_model = self.of(model, group.units)
+    def by_cluster(self, group: UnitGroup) -> Sums:
+        """The sums as an array of (models, clusters of the group)."""
+        of_group = self.sums[:, group.units]
         if group.clusters is None:
-            return of_model
-        clusters, count = group.clusters, group.count
-        return of_model.map(lambda values: weighted_sums(clusters, values, count))
+            return of_group
+        return np.array([cluster_sums(own, group.clusters, group.count) for own in of_group])
 
-    def placed(self, keys: Ints, model: str) -> Totals:
-        """The totals of one model on units with these `keys`, ascending; 0 where it has none."""
+    def placed(self, keys: Ints, model: str) -> Sums:
+        """The sums of one model on units with these `keys`, ascending; 0 where it has none."""
         known = np.isin(self.keys, keys) & self.in_arm
-        places = np.searchsorted(keys, self.keys[known])
-        of_model = self.of(model, np.flatnonzero(known))
+        result = np.zeros(len(keys), SUMS)
+        result[np.searchsorted(keys, self.keys[known])] = self.of(model, known)
+        return result
 
-        def scattered(values: NDArray[Any]) -> NDArray[Any]:
-            array = np.zeros(len(keys), dtype=values.dtype)
-            array[places] = values
-            return array
-
-        return of_model.map(scattered)
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of the units as an array; of data sets, their places."""
+        return as_array(self.units[name])
 
     @property
     def keys(self) -> Ints:
         """A number for each unit, the same in every frame of a release with the same data sets."""
-        return self.units.sample * max(1, len(self.datasets)) + self.units.dataset
+        keys: Ints = self.column("sample") * max(1, len(self.datasets)) + self.column("dataset")
+        return keys
 
     @property
     def in_arm(self) -> Flags:
         """Whether each unit is of the arm that the rate counts."""
-        of_arm: Flags = self.units.is_control == (self.rate.arm == CONTROL)
+        of_arm: Flags = self.column("is_control") == (self.rate.arm == CONTROL)
         return of_arm
 
     def groups(self, where: Flags | None = None) -> tuple[UnitGroup, ...]:
         """Each data set, and all pooled: their units of the rate's arm. `where`: only these."""
-        chosen = self.in_arm
+        chosen, dataset = self.in_arm, self.column("dataset")
         if where is not None:
             chosen = chosen & where
         groups = []
         for place, name in enumerate(self.datasets):
-            groups.append(self._group(name, chosen & (self.units.dataset == place)))
+            groups.append(self._group(name, chosen & (dataset == place)))
         if self.pooled:
             groups.append(self._group(COMBINED, chosen))
         return tuple(groups)
@@ -110,19 +93,19 @@ class UnitTotals:
         units: Ints | slice = slice(None)
         if not chosen.all():
             units = np.flatnonzero(chosen)
-        cluster_ids, clusters = np.unique(self.units.cluster[units], return_inverse=True)
+        cluster_ids, clusters = np.unique(self.column("cluster")[units], return_inverse=True)
         count = len(cluster_ids)
         if count == len(clusters):
             return UnitGroup(name, units, None, count)
         return UnitGroup(name, units, clusters, count)
 
 
-def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
-    """The sum of the weights at each of `count` indices; integers for integer weights."""
-    sums: Ints = np.bincount(indices, weights, count)
-    if weights.dtype.kind == "f":
-        return sums
-    return np.rint(sums).astype(np.int64)
+def cluster_sums(sums: Sums, clusters: Ints, count: int) -> Sums:
+    """The sums over the units of each of `count` clusters. `clusters`: of each unit, from 0."""
+    result = np.zeros(count, SUMS)
+    for name in FIELDS:
+        result[name] = np.bincount(clusters, sums[name], count)
+    return result
 
 
 def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
@@ -143,108 +126,105 @@ def facet_totals(
 
 def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     """The totals of rates over some rows of a frame, which are on these units."""
-    columns = ("unit", "sample", "dataset", "cluster", "is_control", "is_held_out")
-    arrays = Units(*[as_array(units[name]) for name in columns])
-    unit_place = np.searchsorted(arrays.unit, as_array(rows["unit"]))
-    place = as_array(rows["model"]).astype(np.int64) * len(arrays) + unit_place
-    shape = (len(frame.models), len(arrays))
+    shape = (len(frame.verdicts), len(frame.models), len(units))
+    unit = np.searchsorted(as_array(units["unit"]), as_array(rows["unit"]))
+    cell = np.ravel_multi_index((as_array(rows["verdict"]), as_array(rows["model"]), unit), shape)
+    cells = rows.select("rubric", "verdict", pl.Series("cell", cell))
+    counts: dict[FacetValue | None, Floats] = {}  # of the criteria that rates are about
     result = {}
     for rate in rates:
         if rate.score:
-            totals = _scores(frame, rows, place, shape, rate)
+            sums = _scores(frame, cells, shape, rate)
         else:
-            totals = _sums(frame, rows, place, shape, rate)
-        result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, frame.pooled, arrays, totals)
+            if rate.only not in counts:
+                counts[rate.only] = _counts(frame, cells, shape, rate)
+            sums = _sums(frame, cells, counts[rate.only], rate)
+        result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, frame.pooled, units, sums)
     return result
 
 
-def _sums(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int], rate: Rate) -> Totals:
-    """The sums of a rate over criteria by model and unit. `place`: of each row in these arrays."""
-    verdict = as_array(rows["verdict"])
-
-    def of_verdicts(weights: Mapping[str, int]) -> Ints:
-        of_words = np.array([weights.get(word, 0) for word in frame.verdicts])
-        return np.take(of_words, verdict)
-
-    def by_unit(values: NDArray[Any]) -> Ints:
-        return weighted_sums(place, values.astype(np.int64), shape[0] * shape[1]).reshape(shape)
-
-    within = of_verdicts(dict.fromkeys(rate.scope_verdicts, 1)) > 0
-    outside = ~within
-    hits, counted = of_verdicts(rate.hits), of_verdicts(rate.counted)
-    missing = None
+def _counts(frame: Frame, cells: pl.DataFrame, shape: tuple[int, int, int], rate: Rate) -> Floats:
+    """How many criteria that a rate is about have each verdict, by verdict, model and unit."""
     if rate.only:
-        is_chosen = rows.select(frame.on_criteria(rate).alias("is_chosen"))["is_chosen"].to_numpy()
-        within, outside = within & is_chosen, outside & is_chosen
+        cells = cells.filter(frame.on_criteria(rate))
+    return _summed(cells, shape)
+
+
+def _summed(cells: pl.DataFrame, shape: tuple[int, ...], weight: NDArray[Any] | None = None) -> Floats:
+    """The number of rows in each cell, or the sum of their weights."""
+    sums = np.bincount(as_array(cells["cell"]), weight, int(np.prod(shape)))
+    return sums.reshape(shape).astype(np.float64)
+
+
+def _sums(frame: Frame, cells: pl.DataFrame, counts: Floats, rate: Rate) -> Sums:
+    """The sums of a rate by model and unit. `counts`: of its criteria."""
+
+    def of_verdicts(weights: Mapping[str, int]) -> Floats:
+        return np.array([weights.get(word, 0) for word in frame.verdicts], dtype=np.float64)
+
+    within = of_verdicts(dict.fromkeys(rate.scope_verdicts, 1))
+    hits, counted = of_verdicts(rate.hits) * within, of_verdicts(rate.counted) * within
+    outside, is_counted = 1 - within, (counted > 0).astype(np.float64)
+    weighed = weights = positive = counts
     if rate.weights:
-        weight = _weight_of_rows(frame, rows, rate.weights)
-        is_weighed = ~np.isnan(weight)
-        own = np.nan_to_num(weight).astype(np.int64)
-        outside = outside | within & ~is_weighed  # what has no weight is excluded
-        within, hits, counted = within & is_weighed, hits * own, counted * own
-        missing = by_unit(outside * own)
-    hits, counted = hits * within, counted * within
-    totals = Totals(
-        by_unit(hits),
-        by_unit(counted),
-        by_unit(counted > 0),  # a weight of 0 counts nothing
-        by_unit(outside),
-        missing=missing,
-        scope=by_unit(within),
-    )
+        rows, weight = _with_weights(frame, cells, rate.weights)
+        weighed, weights = _summed(rows, counts.shape), _summed(rows, counts.shape, weight)
+        positive = _summed(rows, counts.shape, weight > 0)  # a weight of 0 counts nothing
+    result = np.zeros(counts.shape[1:], SUMS)
+    result["hits"] = np.tensordot(hits, weights, 1)
+    result["counted"] = np.tensordot(counted, weights, 1)
+    result["number"] = np.tensordot(is_counted, positive, 1)
+    result["scope"] = np.tensordot(within, weighed, 1)
+    result["excluded"] = counts.sum(axis=0) - result["scope"]  # what has no weight is excluded
+    result["missing"] = np.tensordot(outside, weights, 1)
     if rate.unit == "criterion":
-        return totals
-    return _of_samples(totals)
+        return result
+    return _of_samples(result)
 
 
-def _weight_of_rows(frame: Frame, rows: pl.DataFrame, weights: Weights) -> Floats:
-    """The weight of the rubric of each row, NaN without one. Of several, the largest counts."""
+def _with_weights(frame: Frame, cells: pl.DataFrame, weights: Weights) -> tuple[pl.DataFrame, Floats]:
+    """The rows whose rubric has a weight, and these weights. Of several, the largest counts."""
     weighed = frame.facet(weights.facet).filter(pl.col("value").is_in(list(weights.of)))
     weight = pl.col("value").cast(pl.String).replace_strict(dict(weights.of), return_dtype=pl.Float64)
     by_rubric = weighed.group_by("rubric").agg(weight.max().alias("weight"))
-    joined = rows.select("rubric").join(by_rubric, on="rubric", how="left", maintain_order="left")
-    return as_array(joined["weight"].fill_null(float("nan")))
+    rows = cells.join(by_rubric, on="rubric")
+    return rows, as_array(rows["weight"])
 
 
-def _of_samples(criteria: Totals) -> Totals:
-    """The totals of a rate over samples, from those over their criteria: one failed, all failed."""
-    is_hit, is_counted, has_excluded = criteria.hits > 0, criteria.counted > 0, criteria.excluded > 0
-    number = is_counted.astype(np.int64)
-    return Totals(
-        is_hit.astype(np.int64),
-        number,
-        number,
-        (has_excluded & ~is_counted).astype(np.int64),
-        unsure=(is_counted & has_excluded & ~is_hit).astype(np.int64),
-        scope=criteria.scope,
-    )
+def _of_samples(criteria: Sums) -> Sums:
+    """The sums of a rate over samples, from those over their criteria: one failed, all failed."""
+    is_hit, is_counted, has_excluded = criteria["hits"] > 0, criteria["counted"] > 0, criteria["excluded"] > 0
+    result = np.zeros_like(criteria)
+    result["hits"] = is_hit
+    result["counted"] = result["number"] = is_counted
+    result["excluded"] = result["missing"] = has_excluded & ~is_counted
+    result["scope"] = criteria["scope"]
+    result["unsure"] = is_counted & has_excluded & ~is_hit
+    return result
 
 
-def _scores(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int], rate: Rate) -> Totals:
+def _scores(frame: Frame, cells: pl.DataFrame, shape: tuple[int, int, int], rate: Rate) -> Sums:
     """The score of each unit as `hits`, by the benchmark's own rule."""
     assert rate.score is not None  # noqa: S101
-    columns = {"hit": frame.has(frozenset(rate.hits)), "scope": frame.has(rate.scope_verdicts)}
-    flags = rows.select("rubric", chosen=frame.on_criteria(rate), **columns)
-    is_chosen = flags["chosen"].to_numpy()
+    _verdicts, models, units = shape
+    answer = pl.col("cell") % (models * units)
+    flags = {"hit": frame.has(frozenset(rate.hits)), "scope": frame.has(rate.scope_verdicts)}
+    chosen = cells.filter(frame.on_criteria(rate)).select("rubric", answer=answer, **flags)
     scores = rate.score.of(
         Judged(
-            answers=shape[0] * shape[1],
-            answer=place[is_chosen],
-            hit=flags["hit"].to_numpy()[is_chosen],
-            has_verdict=flags["scope"].to_numpy()[is_chosen],
-            rubric=as_array(flags["rubric"])[is_chosen],
+            answers=models * units,
+            answer=as_array(chosen["answer"]),
+            hit=as_array(chosen["hit"]),
+            has_verdict=as_array(chosen["scope"]),
+            rubric=as_array(chosen["rubric"]),
             members={name: frame.rubrics_by_value(name) for name in rate.score.facets},
         )
     )
-    counted = np.rint(scores.counted).astype(np.int64).reshape(shape)
-    return Totals(
-        scores.score.reshape(shape),
-        counted,
-        counted,
-        np.rint(scores.excluded).astype(np.int64).reshape(shape),
-        reached=scores.reached.reshape(shape),
-        possible=scores.possible.reshape(shape),
-    )
+    result = np.zeros(models * units, SUMS)
+    result["hits"], result["excluded"] = scores.score, np.rint(scores.excluded)
+    result["counted"] = result["number"] = result["scope"] = np.rint(scores.counted)
+    result["reached"], result["possible"] = scores.reached, scores.possible
+    return result.reshape(models, units)
 
 
 def judged_by_all(frame: Frame) -> pl.Expr:

@@ -3,13 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from evaluation.metrics import SUMS, Sums
 from evaluation.numbers.frame import RECORD, SAMPLE, Frame, Tables, build_frame
 from evaluation.protocol import DataSet
 
 Verdict = Mapping[str, Any]
 VOIDS = {"response": pl.Int64, "rubric": pl.Int64, "void": pl.String}
+
+
+def sums_of(**fields: Any) -> Sums:
+    """The sums of clusters: an array of numbers for each field; others are 0."""
+    sums = np.zeros(len(fields["counted"]), SUMS)
+    for name, values in fields.items():
+        sums[name] = values
+    return sums
 
 
 def frame_of(

@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import sqrt
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import MeasuredRate, Totals, measure
+from evaluation.metrics import MeasuredRate, measure
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate, Weights
 from evaluation.reports import queries
@@ -21,6 +20,7 @@ from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from review.rules.wilson_interval import wilson
 from tests.engine import bare_release, endpoint
+from tests.evaluation.frames import sums_of
 
 plain = pytest.mark.plain
 Status = Work.Status
@@ -46,7 +46,7 @@ def measure_verdicts(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
     hits, weights, outside = (
         np.repeat(np.array([kind[at] for kind in kinds], dtype=np.int64), number) for at in range(3)
     )
-    return measure(rate, Totals(hits, weights, (weights > 0).astype(np.int64), outside))
+    return measure(rate, sums_of(hits=hits, counted=weights, number=weights > 0, excluded=outside))
 
 
 # --------------------------------------------------------------------------------------- arithmetic
@@ -170,14 +170,11 @@ def test_a_perfect_f1_of_few_is_no_certainty() -> None:
 # ------------------------------------------------------------------------------------------- bounds
 
 
-def integers(*values: int) -> Any:
-    return np.array(values, dtype=np.int64)
-
-
 @plain
 def test_f1_has_bounds_from_unjudged_criteria() -> None:
     f1 = Rate("f1", "F1", "", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset({"tp", "fp", "fn", "tn"}))
-    measured = measure(f1, Totals(integers(4, 2), integers(5, 4), integers(3, 3), integers(1, 2)), better="high")
+    sums = sums_of(hits=[4, 2], counted=[5, 4], number=[3, 3], excluded=[1, 2], missing=[1, 2])
+    measured = measure(f1, sums, better="high")
     assert measured.bounds is not None
     assert measured.value == 6 / 9
     assert (measured.bounds.best, measured.bounds.worst) == (12 / 15, 6 / 12)
@@ -188,8 +185,8 @@ def test_a_weighted_rate_has_bounds_from_unjudged_weights() -> None:
     harm = Rate(
         "harm", "Harm", "", {"not_met": 1}, {"met": 1, "not_met": 1}, weights=Weights("severity", {"severe": 5})
     )
-    totals = Totals(integers(5, 0), integers(10, 3), integers(2, 1), integers(1, 4), missing=integers(5, 0))
-    measured = measure(harm, totals, better="low")
+    sums = sums_of(hits=[5, 0], counted=[10, 3], number=[2, 1], excluded=[1, 4], missing=[5, 0])
+    measured = measure(harm, sums, better="low")
     assert measured.bounds is not None
     assert (measured.bounds.best, measured.bounds.worst) == (5 / 18, 10 / 18)
 

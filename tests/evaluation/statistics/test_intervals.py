@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import coverage
-from evaluation.metrics import Totals, measure
+from evaluation.metrics import measure
 from evaluation.statistics.clusters import cluster_totals, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
+from tests.evaluation.frames import sums_of
 
 CLUSTERS = st.lists(st.integers(0, 8).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m))), max_size=40)
 
@@ -96,7 +97,7 @@ def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> N
 def test_bounds_cover_every_outcome_of_excluded_criteria(clusters: list[tuple[int, int]], excluded: int) -> None:
     hits, counted = np.array(clusters, dtype=np.int64).reshape(-1, 2).T
     out = np.full(len(clusters), excluded)
-    measured = measure(PROTOCOL.rates[0], Totals(hits, counted, counted, out))
+    measured = measure(PROTOCOL.rates[0], sums_of(hits=hits, counted=counted, number=counted, excluded=out))
     if measured.bounds is not None and measured.value is not None:
         share = out.sum() / (counted.sum() + out.sum())
         assert measured.bounds.worst - measured.bounds.best == pytest.approx(share)
