@@ -87,18 +87,26 @@ def counted(rules: Mapping[str, str], state: CriterionState) -> Counted:
         return Counted(UNJUDGED, state.void, False)
     if not state.outcome:
         return Counted(UNJUDGED, PENDING, False)
-    verdict = counted_verdict(rules, state.outcome, state.said, state.status, state.error)
-    why = kind_of(state.outcome, state.said, state.status, state.error)
-    is_judged = rules.get(state.outcome, JUDGED) == JUDGED
+    failure = ""  # of the judge
+    if state.status == "failed":
+        failure = {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(state.error, JUDGE_FAILED)
+    # The rule for the outcome comes first; a judgment that was never asked for has no failure.
+    rule = rules.get(state.outcome, JUDGED)
+    is_judged = rule == JUDGED
+    if is_judged and failure and not state.said and state.error not in (NO_RESPONSE, NOT_JUDGED):
+        rule = failure_rule(rules, failure)
+    verdict = rule
+    if rule == JUDGED:
+        verdict = state.said or UNJUDGED
+    elif rule == EXCLUDED:
+        verdict = UNJUDGED
+    why = state.outcome
+    if state.outcome == ANSWERED and state.said:
+        why = JUDGED
+    elif state.outcome == ANSWERED:
+        why = failure or PENDING
     settled = state.outcome != FAILED and (state.status in ENDED or not is_judged)
     return Counted(verdict, why, settled)
-
-
-def failure_of(status: str, error: str) -> str:
-    """Why a failed judgment has no verdict: one of JUDGE_FAILURES; '' if it has not failed."""
-    if status == "failed":
-        return {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(error, JUDGE_FAILED)
-    return ""
 
 
 def failure_rule(rules: Mapping[str, str], failure: str) -> str:
@@ -109,31 +117,3 @@ def failure_rule(rules: Mapping[str, str], failure: str) -> str:
     if failure == UNDECIDED and failure not in rules:
         return rules.get(JUDGE_FAILED, EXCLUDED)
     return rules.get(failure, EXCLUDED)
-
-
-def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status: str, error: str) -> str:
-    """The verdict that a judgment counts as; UNJUDGED if it is excluded or has none yet.
-
-    The rule for the outcome comes first. A judgment that was never asked for has no failure of the
-    judge.
-    """
-    rule = rules.get(outcome, JUDGED)
-    if rule == JUDGED and not verdict and error not in (NO_RESPONSE, NOT_JUDGED):
-        failure = failure_of(status, error)
-        rule = JUDGED
-        if failure:
-            rule = failure_rule(rules, failure)
-    if rule == JUDGED:
-        return verdict or UNJUDGED
-    if rule == EXCLUDED:
-        return UNJUDGED
-    return rule
-
-
-def kind_of(outcome: str, verdict: str, status: str, error: str) -> str:
-    """Why a judgment has its verdict, or none: JUDGED, a failure of the judge, or an outcome."""
-    if outcome != ANSWERED:
-        return outcome
-    if verdict:
-        return JUDGED
-    return failure_of(status, error) or PENDING

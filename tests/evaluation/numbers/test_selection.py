@@ -1,6 +1,6 @@
 """Which verdicts a number counts, against a count by hand over the same rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -10,7 +10,7 @@ from evaluation.numbers.counting import rate_rows, verdict_counts
 from evaluation.numbers.frame import Frame, counts_against
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import Rate
-from evaluation.numbers.rules import counted_verdict
+from evaluation.numbers.rules import CriterionState, counted
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet
 from mhb_site.benchmarks.medhal.protocol import PROTOCOL as MEDHAL
@@ -178,9 +178,6 @@ def test_rules_decide_once_what_a_judgment_counts_as() -> None:
         ("cut_off", "met", "done", ""): "met",
         ("failed", "", "failed", "NoResponse"): "unjudged",
     }
-    assert {state: counted_verdict(RULES, *state) for state in decided} == decided
-    without_reply = replace(world(1)[0], outcome="answered", verdict="", error="NoResponse")
-    assert (
-        counted_verdict(RULES | {"judge_failed": "not_met"}, "answered", "", "failed", without_reply.error)
-        == "unjudged"
-    )
+    assert {state: counted(RULES, CriterionState(*state, void="")).verdict for state in decided} == decided
+    never_asked = CriterionState("answered", "", "failed", "NoResponse", void="")
+    assert counted(RULES | {"judge_failed": "not_met"}, never_asked).verdict == "unjudged"
