@@ -206,7 +206,7 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     if len(report.endpoints) > 1:
         models = report.endpoints
     averages = []
-    for name, variant, means in report.averages:
+    for name, variant, means in report.numbers.averages:
         if name == rate.name:
             averages.append((variant, means))
     context = {

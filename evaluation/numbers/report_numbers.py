@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from evaluation.numbers import changes, comparing, counting
+from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.numbers.changes import Bottleneck, Change
 from evaluation.numbers.comparing import ModelComparison, Ranking
 from evaluation.numbers.counting import OutcomeCount, RateRow
@@ -62,6 +63,8 @@ class ReportNumbers:
         withdrawn: samples that were withdrawn, which count in no number but `with_withdrawn`.
         with_withdrawn: rows over all criteria as if these samples still counted; empty if none were
             withdrawn.
+        averages: unweighted means, for variants with several models or data sets.
+        contrasts: the protocol's contrasts of which the run asked both data sets.
     """
 
     rates: tuple[Rate, ...]
@@ -85,6 +88,8 @@ class ReportNumbers:
     cluster_unit: str = SAMPLE
     withdrawn: int = 0
     with_withdrawn: tuple[RateRow, ...] = ()
+    averages: tuple[MetricAverages, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
 
 
 def count(
@@ -143,6 +148,8 @@ def count(
         cluster_unit=whole.cluster_unit,
         withdrawn=frame.withdrawn,
         with_withdrawn=_with_withdrawn(frame, rates, protocol, minimum),
+        averages=averages_of(protocol, rates, overall),
+        contrasts=contrasts_of(protocol, rates, overall, frame.models),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.metrics import MeasuredRate
-from evaluation.numbers.averages import Contrast, averages_of, contrasts_of
+from evaluation.numbers.averages import Contrast, MetricAverages
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import PLANNED, Plan
@@ -15,9 +15,7 @@ from evaluation.protocol import Protocol, Rate
 from review.rules.answers import shown_values
 
 
-def as_dict(
-    numbers: ReportNumbers, protocol: Protocol, plan: Plan, endpoints: Sequence[str], *, common: bool = False
-) -> dict[str, Any]:
+def as_dict(numbers: ReportNumbers, protocol: Protocol, plan: Plan, *, common: bool = False) -> dict[str, Any]:
     """All numbers that follow from the verdicts of a run; rates are null if nothing was counted.
 
     `common`: whether only samples were counted that every model answered.
@@ -25,7 +23,6 @@ def as_dict(
     planned = ""
     if plan.frozen and not common:
         planned = plan.metric
-    contrasts = contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
     return {
         "rate": as_rate(numbers.rates[0]),
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
@@ -42,11 +39,11 @@ def as_dict(
         "comparisons": list(map(as_comparison, numbers.comparisons)),
         "facet_comparisons": _by_facet(as_comparison, numbers.cells),
         "ranks": list(map(asdict, numbers.rankings)),
-        "contrasts": list(map(_as_contrast, contrasts)),
+        "contrasts": list(map(_as_contrast, numbers.contrasts)),
         "changes": list(map(shown_values, numbers.changes)),
         "held_out": list(map(asdict, numbers.held_out)),
         "bottlenecks": list(map(asdict, numbers.bottlenecks)),
-        "averages": _averages(numbers, protocol),
+        "averages": list(map(_as_averages, numbers.averages)),
         "score_rules": list(map(asdict, protocol.scores)),
         "scores": list(map(as_scores, numbers.scores)),
         "score_facets": _by_facet(as_scores, numbers.score_facets),
@@ -67,11 +64,9 @@ def _as_contrast(contrast: Contrast) -> dict[str, Any]:
     }
 
 
-def _averages(numbers: ReportNumbers, protocol: Protocol) -> list[dict[str, Any]]:
-    rows = []
-    for rate, variant, means in averages_of(protocol, numbers.rates, numbers.overall):
-        rows.append({"rate": rate, "variant": variant, **shown_values(means)})
-    return rows
+def _as_averages(of_metric: MetricAverages) -> dict[str, Any]:
+    rate, variant, means = of_metric
+    return {"rate": rate, "variant": variant, **shown_values(means)}
 
 
 def as_rate(rate: Rate) -> dict[str, Any]:

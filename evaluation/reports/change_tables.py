@@ -52,7 +52,7 @@ def averages_as_markdown(report: Report) -> list[str]:
     """The unweighted means over models and over data sets."""
     datasets, rates = dict(report.datasets), report.rates_by_name
     cells = []
-    for rate, variant, means in report.averages:
+    for rate, variant, means in report.numbers.averages:
         label = rates[rate].label
         for name, value in means.by_dataset.items():
             cells.append((label, datasets[name], "models", format_share(value, percent=False) or "–"))

@@ -286,8 +286,8 @@ def _endings(report: Report) -> list[str]:
         errors = [f"{n}: {failure_words(name)}" for name, n in report.unread.by_error.items()]
         share = format_share(report.unread.share)
         notes.append(f"- {unread} of {report.unread.asked} verdicts ({share}) could not be read: {', '.join(errors)}.")
-    if report.estimated:
-        notes.append(f"- The cost of {report.estimated} calls is an upper estimate: no usage was reported.")
+    if report.run.estimated:
+        notes.append(f"- The cost of {report.run.estimated} calls is an upper estimate: no usage was reported.")
     if notes:
         lines.append("")
     return lines + notes
@@ -340,7 +340,7 @@ def _contrasts(report: Report) -> list[str]:
     rates = report.rates_by_name
     head = ["Comparison", "Model", "Metric", "Variant", "Baseline", "Difference"]
     rows = []
-    for contrast in report.contrasts:
+    for contrast in report.numbers.contrasts:
         values = [format_share(value, percent=False) or "–" for value in contrast.values]
         difference = "–"
         if contrast.difference is not None:

@@ -164,7 +164,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
         bars=_bars(report, _column(lines, position)),
         lines=_nonempty(_column(table, position)),
         table=table,
-        differences=of_rate(report.contrasts, shown_rate),
+        differences=of_rate(report.numbers.contrasts, shown_rate),
         comparisons=of_rate(report.numbers.comparisons, shown_rate),
         ranks=of_rate(report.numbers.rankings, shown_rate),
         endings=tuple(endings),

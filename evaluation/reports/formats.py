@@ -59,13 +59,13 @@ def as_dict(report: Report) -> dict[str, Any]:
         "endpoints": list(report.endpoints),
         "left_out": left_out,
         "common_samples": report.options.common,
-        **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
+        **values.as_dict(report.numbers, report.protocol, report.plan, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
         "oddities": list(map(asdict, report.oddities)),
         "unread": asdict(report.unread),
         "undecided_reports": report.undecided,
-        "cost": str(report.cost),
-        "estimated": report.estimated,
+        "cost": str(run.cost),
+        "estimated": run.estimated,
     }
 
 

@@ -12,11 +12,10 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.rates import of_rate, rate_named
-from evaluation.numbers.report_numbers import Options
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, format_shares
-from evaluation.reports.queries import Report, report, waiting_key
+from evaluation.reports.queries import Report, report
 from evaluation.runs.queries import judge_names
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
@@ -77,9 +76,11 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     counted = 0
     for run in over:
         key = keys[run.pk]
-        if key not in ends and counted < COUNTED_AT_ONCE and not waiting_key(run, Options()):
-            ends[key] = cache_headline(report(run))
-            counted += 1
+        if key not in ends and counted < COUNTED_AT_ONCE:
+            of_run = report(run)
+            if not of_run.is_waiting:
+                ends[key] = cache_headline(of_run)
+                counted += 1
         if key in ends:
             words[run.pk] = _in_words(run, *ends[key])
     return words

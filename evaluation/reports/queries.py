@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
@@ -11,7 +11,6 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Text
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, VoidVerdict
 from evaluation.numbers import scoring
-from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.numbers.counting import RateRow as RateRow
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import rate_named
@@ -69,26 +68,72 @@ class Unread:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
-    """The report of a run: its analysis plan, and all numbers."""
+    """The report of a run: its analysis plan, and all numbers, counted when they are first read.
+
+    Attributes:
+        asked: the data sets that the run asked; `datasets`: the name and label of each column.
+        labels: of the values of breakdowns.
+        unranked: models that are not ranked.
+        numbers_key: of the numbers in the cache; '' if they are not cached: the run is not over.
+    """
 
     run: Run
     protocol: Protocol
     plan: Plan
     options: Options
-    datasets: tuple[tuple[str, str], ...]
+    asked: tuple[DataSet, ...]
     endpoints: tuple[str, ...]
-    numbers: ReportNumbers
-    simulated: bool
-    finished: bool
-    cost: Decimal
-    estimated: int  # calls of which the cost is an upper estimate
-    oddities: tuple[Oddity, ...]
-    unread: Unread
-    undecided: int  # samples that are reported as wrong, without a decision: they count
-    left_out: tuple[LeftOut, ...] = ()
-    numbers_key: str = ""  # of the cache; '' if the numbers are not cached
+    labels: Mapping[str, str]
+    unranked: tuple[str, ...]
+    numbers_key: str
+
+    @cached_property
+    def numbers(self) -> ReportNumbers:
+        return result_cache.cached(self.numbers_key, self._count)
+
+    def _count(self) -> ReportNumbers:
+        frame = run_frame(self.run, self.asked, self.plan.outcomes)
+        if self.protocol.scores:
+            frame = scoring.with_scores(frame, self.protocol.scores, read_scores(self.run))
+        return count(frame, self.protocol, self.plan, self.labels, self.options, self.unranked)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run is large and over, and nobody has counted it since."""
+        if self.run.rubrics_total < cache_warming.LARGE_RUN or not self.numbers_key:
+            return False
+        return not result_cache.is_cached(self.numbers_key)
+
+    @cached_property
+    def datasets(self) -> tuple[tuple[str, str], ...]:
+        return self.protocol.columns(self.asked)
+
+    @cached_property
+    def simulated(self) -> bool:
+        return is_simulated(self.run)
+
+    @property
+    def finished(self) -> bool:
+        return self.run.status == Run.Status.FINISHED
+
+    @cached_property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        return tuple(left_out(self.run))
+
+    @cached_property
+    def oddities(self) -> tuple[Oddity, ...]:
+        return oddities(self.run)
+
+    @cached_property
+    def unread(self) -> Unread:
+        return unread(self.run)
+
+    @cached_property
+    def undecided(self) -> int:
+        """How many samples are reported as wrong, without a decision: they count."""
+        return errata.undecided_count(self.run.release)
 
     @property
     def rates(self) -> tuple[Rate, ...]:
@@ -135,32 +180,10 @@ class Report:
         """Whether the rate answers the run's plan; everything else is exploratory."""
         return self.plan.frozen and rate.name == self.plan.metric and not self.options.common
 
-    @property
-    def averages(self) -> tuple[MetricAverages, ...]:
-        """(rate, variant, unweighted means), for variants with several models or data sets."""
-        return averages_of(self.protocol, self.rates, self.overall)
 
-    @property
-    def contrasts(self) -> tuple[Contrast, ...]:
-        """The protocol's contrasts of which the run asked both data sets, by endpoint and rate."""
-        return contrasts_of(self.protocol, self.rates, self.overall, self.endpoints)
-
-
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    """What the numbers of a run depend on, beside its verdicts."""
-
-    protocol: Protocol
-    endpoints: tuple[str, ...]
-    datasets: tuple[DataSet, ...]
-    labels: Mapping[str, str]
-    plan: Plan
-    unranked: tuple[str, ...]
-    options: Options
-    key: str  # of the numbers in the cache; '' if they are not cached: the run is not over
-
-
-def _basis(run: Run, options: Options) -> _Basis:
+def report(run: Run, options: Options | None = None) -> Report:
+    """The report of a run, from a fixed number of queries."""
+    options = options or Options()
     protocol = registry.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     datasets = tuple(data_sets_of(run))
@@ -169,45 +192,10 @@ def _basis(run: Run, options: Options) -> _Basis:
     unranked: tuple[str, ...] = ()
     if not options.all_ranked:
         unranked = selecting_models(run)
-    parts: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    parts += [protocol.facets, unranked, options.common, sorted(options.weights.items())]
-    key = result_cache.key_of(run, "report", *parts)
-    return _Basis(protocol, endpoints, datasets, labels, plan, unranked, options, key)
-
-
-def waiting_key(run: Run, options: Options) -> str:
-    """The cache key of a large run's numbers if nobody has counted them since it ended; else ''."""
-    if run.rubrics_total < cache_warming.LARGE_RUN or not result_cache.is_over(run):
-        return ""
-    key = _basis(run, options).key
-    if result_cache.is_cached(key):
-        return ""
-    return key
-
-
-def report(run: Run, options: Options | None = None) -> Report:
-    """The report of a run, from a fixed number of queries."""
-    options = options or Options()
-    basis = _basis(run, options)
-    protocol, plan, endpoints, datasets = basis.protocol, basis.plan, basis.endpoints, basis.datasets
-    return Report(
-        run=run,
-        protocol=protocol,
-        plan=plan,
-        options=options,
-        datasets=protocol.columns(datasets),
-        endpoints=endpoints,
-        numbers=result_cache.cached(basis.key, lambda: _numbers(run, basis)),
-        numbers_key=basis.key,
-        simulated=is_simulated(run),
-        finished=run.status == Run.Status.FINISHED,
-        cost=run.cost,
-        left_out=tuple(left_out(run)),
-        estimated=run.estimated,
-        oddities=oddities(run),
-        unread=unread(run),
-        undecided=errata.undecided_count(run.release),
-    )
+    basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
+    basis += [protocol.facets, unranked, options.common, sorted(options.weights.items())]
+    key = result_cache.key_of(run, "report", *basis)
+    return Report(run, protocol, plan, options, datasets, endpoints, labels, unranked, key)
 
 
 def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
@@ -217,13 +205,6 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
     if like_reasoning:
         return ""
     return None
-
-
-def _numbers(run: Run, basis: _Basis) -> ReportNumbers:
-    frame = run_frame(run, basis.datasets, basis.plan.outcomes)
-    if basis.protocol.scores:
-        frame = scoring.with_scores(frame, basis.protocol.scores, read_scores(run))
-    return count(frame, basis.protocol, basis.plan, basis.labels, basis.options, basis.unranked)
 
 
 def unread(run: Run) -> Unread:

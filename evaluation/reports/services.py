@@ -20,10 +20,9 @@ def shown_report(run: Run, options: Options | None = None) -> queries.Report:
     Raises StillCounting, and asks a worker, if the numbers of a large run take seconds: a web
     process would answer nobody else meanwhile. Without a worker they are counted here.
     """
-    options = options or Options()
-    key = queries.waiting_key(run, options)
-    if key and live_workers(runs_tasks=True).exists():
-        if cache.add(f"counting:{key}", True, COUNTING):
-            wake(tasks.count_report, run.pk, asdict(options))
+    report = queries.report(run, options)
+    if report.is_waiting and live_workers(runs_tasks=True).exists():
+        if cache.add(f"counting:{report.numbers_key}", True, COUNTING):
+            wake(tasks.count_report, run.pk, asdict(report.options))
         raise StillCounting
-    return queries.report(run, options)
+    return report

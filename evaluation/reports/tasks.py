@@ -13,4 +13,5 @@ from evaluation.reports import queries
 @shared_task
 def count_report(run_id: int, options: dict[str, Any]) -> None:
     with suppress(Run.DoesNotExist):  # a message may outlive its row
-        queries.report(Run.objects.select_related("release", "judge").get(pk=run_id), Options(**options))
+        run = Run.objects.select_related("release", "judge").get(pk=run_id)
+        _counted = queries.report(run, Options(**options)).numbers

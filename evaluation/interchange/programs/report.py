@@ -60,7 +60,7 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
         "judge_model": model_of.get(run["judge"]),
         "finished": run["status"] == "finished",
         "common_samples": False,
-        **report_values.as_dict(numbers, rows.protocol, rows.plan, run["endpoints"]),
+        **report_values.as_dict(numbers, rows.protocol, rows.plan),
         "judges": _panel(rows),
         "repeats": _repeats(rows),
         "self_preference": _preference(rows, numbers.judged),

@@ -128,8 +128,10 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
     assert (careful.interval, careful.method, careful.clusters) == (None, "too-few", 7)
     with_hint = row(report, "sim-careful", "hinted").rates["accuracy"]
     assert (with_hint.interval is not None, with_hint.method, with_hint.clusters) == (True, "wilson", COUNT)
-    assert {contrast.rate for contrast in report.contrasts} == {"f1", "accuracy", "response_rate"}
-    [hint] = [contrast for contrast in report.contrasts if (contrast.rate, contrast.endpoint) == ("f1", "sim-careful")]
+    assert {contrast.rate for contrast in report.numbers.contrasts} == {"f1", "accuracy", "response_rate"}
+    [hint] = [
+        contrast for contrast in report.numbers.contrasts if (contrast.rate, contrast.endpoint) == ("f1", "sim-careful")
+    ]
     assert hint.difference == 1 - careful.value
     assert (hint.first, hint.second) == ("hinted", "plain")
 
@@ -275,7 +277,7 @@ def test_a_run_can_be_limited_to_some_data_sets(release: Release, claimants: str
     assert (run.rubrics_total, run.variants) == (COUNT, ["hinted"])
     report = reports_queries.report(run)
     assert [name for name, _label in report.datasets] == ["hinted"]
-    assert report.contrasts == (), "there is no other data set to compare with"
+    assert report.numbers.contrasts == (), "there is no other data set to compare with"
     with pytest.raises(errors.UnknownDataSet, match=r"gone; known: plain, hinted"):
         launch_run(release, claimants, datasets=["gone", "plain"])
 
