@@ -553,6 +553,7 @@ def test_a_finished_run_is_counted_once(four_models: Run) -> None:
         """The report, and the queries on judgments that it needed."""
         with CaptureQueriesContext(connection) as executed:
             report = queries.report(four_models)
+            formats.as_json(report)
         return report, [query["sql"] for query in executed if '"evaluation_judgment"' in query["sql"]]
 
     first, first_queries = read()

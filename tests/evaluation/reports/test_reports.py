@@ -155,7 +155,8 @@ def test_a_report_of_a_real_run_adds_up(evaluated_release: tuple[Release, Run]) 
 def test_a_report_is_counted_by_the_database(run: Run) -> None:
     """The number of queries does not depend on that of judgments, and no judgment is fetched."""
     with CaptureQueriesContext(connection) as executed:
-        reports_queries.report(RUNS.get(run.pk))
+        report = reports_queries.report(RUNS.get(run.pk))
+        assert report.numbers.overall
     # PostgreSQL also needs a query for the size of the numbers and a setting for listing verdicts.
     assert len(executed) <= (19 if connection.vendor == "postgresql" else 18)
     assert not [query for query in executed.captured_queries if '"evaluation_judgment"."explanation"' in query["sql"]]
