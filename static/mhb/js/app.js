@@ -25,13 +25,18 @@ window.addEventListener("pageshow", (event) => {
 });
 
 // Texts that somebody else left unsent in this browser go with the sign-in of another account. Their
-// names hold the account's number (drafts.js, asides.js, talk.js).
+// names hold the account's number (drafts.js, asides.js, talk.js, typed.js).
 const account = document.body.dataset.account;
-try {
-  for (const key of account ? Object.keys(localStorage) : []) {
+
+function removeTextsOfOthers(storage) {
+  for (const key of Object.keys(storage)) {
     const owner = key.match(/^mhb-draft:(?:[a-z]+:)?(\d+):/)?.[1];
-    if (owner && owner !== account) localStorage.removeItem(key);
+    if (owner && owner !== account) storage.removeItem(key);
   }
+}
+
+try {
+  if (account) [localStorage, sessionStorage].forEach(removeTextsOfOthers);
 } catch {
   // Storage is unavailable: nothing is kept there.
 }

@@ -1,0 +1,98 @@
+// Text that was typed into a form and not sent is there again after Back, Forward, reload and a
+// sign-in: browsers restore no field of a page that they may not store. This tab keeps it, for its
+// account alone. A review, a remark and the forms beside a case keep their own for longer
+// (drafts.js, talk.js, asides.js).
+
+const OWN = "[data-answers], [data-remark], [data-aside]";
+const NOT_KEPT = "[type='hidden'], [type='password'], [type='file'], [type='submit'], [name='code'], [readonly]";
+const account = document.body.dataset.account;
+const arrival = performance.getEntriesByType("navigation")[0];
+// The page that answers a form, with what was posted: nothing of it is what the page has by default.
+const isAnswer = arrival?.responseStatus >= 400 || "shownAt" in document.body.dataset;
+
+const pageKey = () => `mhb-draft:typed:${account}:${location.pathname}${location.search}`;
+
+// [name, field] of each field in the page's forms. The names tell equal fields of a page apart.
+function namedFields() {
+  const counts = new Map();
+  const named = [];
+  for (const form of document.querySelectorAll(`main form[method='post']:not(${OWN})`)) {
+    for (const field of form.elements) {
+      if (!field.name || !field.matches(`input:not(${NOT_KEPT}), textarea:not(${NOT_KEPT}), select`)) continue;
+      const name = `${form.getAttribute("action") ?? ""} ${field.name}`;
+      const count = counts.get(name) ?? 0;
+      counts.set(name, count + 1);
+      named.push([`${name} ${count}`, field]);
+    }
+  }
+  return named;
+}
+
+const isBox = (field) => ["checkbox", "radio"].includes(field.type);
+
+function valueOf(field) {
+  if (isBox(field)) return field.checked;
+  if (field.multiple && field.options) return [...field.selectedOptions].map((option) => option.value);
+  return field.value;
+}
+
+function isTouched(field) {
+  if (isBox(field)) return field.checked !== field.defaultChecked;
+  if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+  return field.value !== field.defaultValue;
+}
+
+function setValue(field, value) {
+  if (JSON.stringify(valueOf(field)) === JSON.stringify(value)) return;
+  if (isBox(field)) field.checked = value;
+  else if (Array.isArray(value)) for (const option of field.options) option.selected = value.includes(option.value);
+  else field.value = value;
+  field.closest("details")?.setAttribute("open", "");
+  field.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function keep() {
+  const values = {};
+  for (const [name, field] of namedFields()) if (isAnswer || isTouched(field)) values[name] = valueOf(field);
+  if (Object.keys(values).length) sessionStorage.setItem(pageKey(), JSON.stringify(values));
+  else sessionStorage.removeItem(pageKey());
+}
+
+function restore(kept) {
+  for (const name of Object.keys(kept)) {
+    const shown = new Map(namedFields());
+    const first = shown.get(name.replace(/\d+$/, "0"));
+    if (!shown.has(name)) first?.closest("[data-row]")?.parentElement.querySelector("[data-add-row]").click();
+  }
+  for (const [name, field] of namedFields()) if (name in kept) setValue(field, kept[name]);
+}
+
+const signIn = document.body.dataset.login.replace(/[^/]+\/$/, "");
+const isFromSignIn = document.referrer.startsWith(location.origin + signIn);
+
+try {
+  if (account && !isAnswer) {
+    const kept = JSON.parse(sessionStorage.getItem(pageKey())) ?? {};
+    if (arrival?.type === "navigate" && !isFromSignIn) sessionStorage.removeItem(pageKey());
+    else restoreUntilTyped(kept);
+  }
+} catch {
+  // Storage is unavailable: nothing is kept there.
+}
+
+// A choice that is restored may load the form that belongs to it.
+function restoreUntilTyped(kept) {
+  const again = () => restore(kept);
+  const stop = (event) => event.isTrusted && document.removeEventListener("htmx:afterSettle", again);
+  document.addEventListener("htmx:afterSettle", again);
+  document.addEventListener("input", stop);
+  restore(kept);
+}
+
+addEventListener("pagehide", () => {
+  try {
+    if (account) keep();
+  } catch {
+    // As above, or full.
+  }
+});

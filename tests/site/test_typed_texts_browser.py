@@ -1,0 +1,96 @@
+"""Text typed and not sent survives reload, Back and a sign-in, on every page with a form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from review.models import User
+from tests.browser import sign_in
+from tests.review.factories import PASSWORD
+from tests.site.routes import address
+from tests.site.test_permissions import TABLE, expected
+from tests.site.world import World
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
+
+# Texts of a review, a remark and the forms beside a case are kept for longer, by other scripts.
+FIELDS_JS = """() => [...document.querySelectorAll("main form[method='post'] :is(input, textarea)")].filter((field) =>
+    field.matches("textarea, [type='text'], [type='url'], [type='email'], [type='number']") && !field.readOnly
+    && !field.form.matches("[data-answers], [data-remark], [data-aside]"))"""
+TYPE_JS = f"""() => ({FIELDS_JS})().map((field, number) => {{
+    field.value = field.type === "number" ? 7 + number : `typed ${{number}}`;
+    field.dispatchEvent(new Event("input", {{ bubbles: true }}));
+    return `${{field.name}}: ${{field.value}}`;
+}})"""
+READ_JS = f"() => ({FIELDS_JS})().map((field) => `${{field.name}}: ${{field.value}}`)"
+
+
+def pages_with_forms(page: Page, url: str, addresses: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
+    """The fields of each page as they were filled in, and as they are after a reload."""
+    result: dict[str, tuple[list[str], list[str]]] = {}
+    for location in addresses:
+        page.goto(url + location)
+        typed = page.evaluate(TYPE_JS)
+        if not typed:
+            continue
+        page.reload()
+        page.wait_for_load_state("networkidle")
+        result[location] = (typed, page.evaluate(READ_JS))
+    return result
+
+
+@pytest.mark.parametrize(("name", "least"), [("adela", 15), ("ana", 2)])
+def test_a_reload_loses_nothing_typed(page: Page, live_server: Any, name: str, least: int) -> None:
+    world = World()
+    sign_in(page, live_server.url, world[name])
+    routes = [route for route in TABLE if expected(route, name, "GET") == 200]
+    is_page = {"Accept": "text/html"}
+    pages = []
+    for route in routes:
+        location = address(route, world)
+        response = page.request.get(live_server.url + location, headers=is_page)
+        if "text/html" in response.headers.get("content-type", "") and 'method="post"' in response.text():
+            pages.append(location)
+    found = pages_with_forms(page, live_server.url, pages)
+    lost = {location: (typed, read) for location, (typed, read) in found.items() if typed != read}
+    assert not lost, lost
+    assert len(found) >= least, list(found)
+
+
+def test_rows_refusals_and_signing_in_again_keep_what_was_typed(page: Page, live_server: Any, adela: User) -> None:
+    new = live_server.url + reverse("review:person-new")
+    sign_in(page, live_server.url, adela)
+    page.goto(new)
+    name = page.locator("[name=username]")
+    name.fill("not a name")
+    page.locator("main form button.button--primary").click()
+    expect(page.locator(".errorlist").first).to_be_visible()
+    page.reload()  # of the refused form: its page opens again
+    expect(name).to_have_value("not a name")
+
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    name.fill("kept.name")
+    page.locator("main form button.button--primary").click()  # leads to the sign-in page
+    page.locator("[name=login]").fill(adela.username)
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("[name=password]").press("Enter")
+    page.wait_for_url(new)
+    expect(name).to_have_value("kept.name")
+
+    page.goto(new)  # opened anew, a form is empty
+    expect(name).to_have_value("")
+
+
+def test_texts_of_a_form_leave_with_another_account(page: Page, live_server: Any, adela: User, ana: User) -> None:
+    sign_in(page, live_server.url, adela)
+    page.goto(live_server.url + reverse("review:person-new"))
+    page.locator("[name=username]").fill("kept.name")
+    page.goto(live_server.url + reverse("review:people"))
+    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('mhb-draft:typed:')).length") == 1
+    sign_in(page, live_server.url, ana)
+    page.goto(live_server.url + reverse("review:workbench"))
+    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('mhb-draft:typed:')).length") == 0
