@@ -59,23 +59,47 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     """
     full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
     tries = [send(endpoint, full, ProbeReply, seconds=SECONDS, looks=True, batched=endpoint.batches)]
-    last = tries[0].last
-    if isinstance(tries[0].error, BadRequest) and last and last.http_status in REFUSALS:
-        adapted = copy.copy(endpoint)
-        for finding in findings(tries[0]):
-            for name, value in REMEDIES.get(finding.code, {}).items():
-                setattr(adapted, name, value)
+    if _was_refused(tries[0]):
+        adapted = _adapted(endpoint, tries[0])
         request = full
         if adapted.settings == endpoint.settings:  # no remedy is known
             request = REQUEST
         tries.append(send(adapted, request, ProbeReply, seconds=SECONDS))
     final = tries[-1]
-    last = final.last
-    if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):
+    if images and _was_reached(final):
         tries.append(send(endpoint, SEEING, seconds=SECONDS))
     attempts: list[Attempt] = []
     for sent in tries:
         attempts += sent.attempts
+    result = _result(endpoint, tries, final, attempts)
+    with transaction.atomic():
+        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in attempts])
+        endpoint.last_test, endpoint.context_found = asdict(result), tries[0].context or endpoint.context_found
+        endpoint.save(update_fields=["last_test", "context_found"])
+    return result
+
+
+def _was_refused(sent: Sent) -> bool:
+    """Whether the server refused the request itself, so that other settings may help."""
+    return isinstance(sent.error, BadRequest) and sent.last is not None and sent.last.http_status in REFUSALS
+
+
+def _was_reached(sent: Sent) -> bool:
+    """Whether a server replied that lets us in."""
+    return sent.last is not None and sent.last.http_status is not None and not isinstance(sent.error, AuthFailed)
+
+
+def _adapted(endpoint: Endpoint, refused: Sent) -> Endpoint:
+    """The endpoint with the settings that may help against what was found, not stored."""
+    adapted = copy.copy(endpoint)
+    for finding in findings(refused):
+        for name, value in REMEDIES.get(finding.code, {}).items():
+            setattr(adapted, name, value)
+    return adapted
+
+
+def _result(endpoint: Endpoint, tries: Sequence[Sent], final: Sent, attempts: Sequence[Attempt]) -> EndpointTest:
+    """The result of all tries. `final`: the last one with the question in words."""
     tokens_in, tokens_out, tokens_reasoning, cost = 0, 0, 0, Decimal(0)
     for attempt in attempts:
         usage = usage_of(attempt)
@@ -83,6 +107,7 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
         tokens_out += usage.tokens_out
         tokens_reasoning += usage.tokens_reasoning
         cost += usage.cost(endpoint.settings)
+    last = final.last
     reply = final.reply or Reply("")
     has_answered = final.error is None
     if isinstance(final.error, BrokenReply) and last and not last.error:
@@ -97,7 +122,7 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
         structured, error, detail = "", final.error.kind, str(final.error)
         if last is not None and last.error:
             error, detail = last.error, last.detail
-    result = EndpointTest(
+    return EndpointTest(
         at=timezone.now().isoformat(),
         answered=has_answered,
         seconds=seconds,
@@ -114,11 +139,6 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
         findings=[asdict(finding) for finding in _findings(tries)],
         context_tokens=tries[0].context,
     )
-    with transaction.atomic():
-        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in attempts])
-        endpoint.last_test, endpoint.context_found = asdict(result), tries[0].context or endpoint.context_found
-        endpoint.save(update_fields=["last_test", "context_found"])
-    return result
 
 
 def _findings(tries: Sequence[Sent]) -> list[TrialFinding]:

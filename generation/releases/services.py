@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from generation.releases import integrity, queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts, funnel_of
 from generation.releases.freezing.card_fields import merge_card
-from generation.releases.freezing.composition import EASY, Composition, choices, tally
+from generation.releases.freezing.composition import EASY, Composition, Tally, choices, tally
 from generation.releases.freezing.filtered import FilteredRelease, filter_release
 from generation.releases.freezing.spool import Spool
 from generation.samples import funnel
@@ -215,6 +215,18 @@ def _latest(name: str, benchmark: str) -> Release | None:
     return latest
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of the samples while they were spooled.
+
+    reviewed: of each split, the id and version of each reviewed sample, and the key of its case.
+    """
+
+    totals: content.ReleaseTotals
+    labelled: list[ProbeCase]
+    reviewed: dict[str, list[tuple[str, int, int]]]
+
+
 def _freeze(row: Freeze) -> None:
     """Read all, then store all in one transaction: readers see the whole release or nothing."""
     composition = Composition.from_json(row.composition)
@@ -230,39 +242,23 @@ def _freeze(row: Freeze) -> None:
     if composition.harder:
         filtered = filter_release(row.benchmark, chosen, terms, canary, composition.harder, composition.seed)
         chosen = filtered.chosen
-    totals = content.ReleaseTotals()
-    labelled: list[ProbeCase] = []
-    reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
     if not keep(row, read=0, total=len(chosen)):
         return
     with Spool() as spool:
-        for entry in content.frozen_samples(row.benchmark, chosen, terms, canary):
-            spool.add(entry)
-            totals.add(entry)
-            if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
-                sample = (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
-                reviewed_samples[entry.split].append(sample)
-            if (case := content.labelled_case(row.benchmark, entry, len(chosen))) is not None:
-                labelled.append(case)
-            if totals.samples % RENEW_EVERY == 0 and not keep(row, read=totals.samples):
-                return  # the lease expired, and another worker has taken over
+        read = _read(row, content.frozen_samples(row.benchmark, chosen, terms, canary), len(chosen), spool)
+        if read is None:
+            return
+        totals = read.totals
         digests = (spool.digest(), spool.digest_if_any(ReleasedSample.Split.HELD_OUT))
         if latest is not None and (latest.sha256, latest.held_out_sha256, _card_of(latest)) == (*digests, row.card):
             raise errors.NothingNew(str(latest))
         try:
-            probed = _probed(row, labelled)
+            probed = _probed(row, read.labelled)
         except ProbingLost:
             return
-        cases, agreement = [], {}
-        for split, samples in reviewed_samples.items():
-            cases += [case for _key, _version, case in samples]
-            agreement[split] = ratings.agreement(samples, canary)
-        excluded, filtered_about = dict(counted.excluded), {}
-        easy = 0
+        excluded = dict(counted.excluded)
         if filtered:
-            easy = int(filtered.about["samples"])
             excluded[EASY] = filtered.about["samples"]
-            filtered_about = {FILTER: filtered.about}
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -280,22 +276,59 @@ def _freeze(row: Freeze) -> None:
             "sha256": digests[0],
             "composition": composition.as_json(),
             "excluded": excluded,
-            "about": {
-                "card": row.card,
-                **totals.strata(row.benchmark),
-                "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples, easy)),
-                "counts": _counts_without(counted.counts, filtered),
-                **filtered_about,
-                **probed,
-                **card_facts(row.benchmark, totals, cases),
-                "agreement": agreement,
-            },
+            "about": {**_about(row, composition, read, counted, filtered, canary), **probed},
             "canary": canary,
             "held_out_count": totals.held_out,
             "held_out_sha256": digests[1],
         }
         if keep(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
+
+
+def _read(row: Freeze, samples: Iterable[content.FrozenSample], total: int, spool: Spool) -> _Read | None:
+    """Spool the samples and count them; None if another worker has taken over."""
+    totals = content.ReleaseTotals()
+    labelled: list[ProbeCase] = []
+    reviewed: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
+    for entry in samples:
+        spool.add(entry)
+        totals.add(entry)
+        if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
+            sample = (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
+            reviewed[entry.split].append(sample)
+        if (case := content.labelled_case(row.benchmark, entry, total)) is not None:
+            labelled.append(case)
+        if totals.samples % RENEW_EVERY == 0 and not keep(row, read=totals.samples):
+            return None
+    return _Read(totals, labelled, reviewed)
+
+
+def _about(
+    row: Freeze,
+    composition: Composition,
+    read: _Read,
+    counted: Tally,
+    filtered: FilteredRelease | None,
+    canary: str,
+) -> dict[str, Any]:
+    """What the release's page and card say of it."""
+    cases, agreement = [], {}
+    for split, samples in read.reviewed.items():
+        cases += [case for _key, _version, case in samples]
+        agreement[split] = ratings.agreement(samples, canary)
+    easy, filtered_about = 0, {}
+    if filtered:
+        easy = int(filtered.about["samples"])
+        filtered_about = {FILTER: filtered.about}
+    return {
+        "card": row.card,
+        **read.totals.strata(row.benchmark),
+        "funnel": funnel.to_json(funnel_of(row.benchmark, composition, read.totals.samples, easy)),
+        "counts": _counts_without(counted.counts, filtered),
+        **filtered_about,
+        **card_facts(row.benchmark, read.totals, cases),
+        "agreement": agreement,
+    }
 
 
 def _counts_without(

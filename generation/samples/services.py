@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from django.db.models import F
 from django.utils import timezone
@@ -13,7 +14,7 @@ from generation.recipes.recipe import NewSample
 from generation.samples import merge_trail
 from review.audit.trail import record_person, recording_events
 from review.cases import services as cases_services
-from review.models import PersonEvent, User
+from review.models import Case, PersonEvent, User
 from review.rules import limits
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import Can, require
@@ -52,6 +53,46 @@ def make_versions(
     earlier = SampleVersion.objects.filter(sample__in=[row.sample_id for row, _new in made if row.sample_id])
     previous = {version.sample_id: version for version in earlier.select_related("case").order_by("number")}
     rows = [(row, _completed(new, batch, previous.get(row.sample_id or 0))) for row, new in made]
+    samples = _stored_samples(batch, rows, arm, now)
+    specs = []
+    for (row, new), sample in zip(rows, samples, strict=True):
+        spec = registry.case_spec(batch.benchmark, new, sample.key, row.version)
+        asked_for: tuple[str, ...] = ()
+        if before := previous.get(sample.pk):
+            asked_for = tuple(before.reasons)
+        specs.append(replace(spec, asked_for=asked_for, simulated=simulated))
+    cases = cases_services.open_cases(specs)
+    versions = []
+    for (row, new), sample, case in zip(rows, samples, cases, strict=True):
+        if row.sample is None:
+            merge_trail.record_earlier_decisions(row, case)
+        versions.append(
+            SampleVersion(
+                sample=sample,
+                number=row.version,
+                draft=row,
+                case=case,
+                title=one_line(new.title, limits.TITLE),
+                content=dict(new.content),
+                status=_first_status(case),
+                simulated=simulated,
+                prompt=new.prompt[:100],
+                generator=generator,
+                traps=_traps(new),
+                provenance=dict(new.provenance),
+                created_at=now,
+            )
+        )
+    versions = SampleVersion.objects.bulk_create(versions)
+    _store_rubrics(versions, rows)
+    _follow_versions(versions)
+    return versions
+
+
+def _stored_samples(
+    batch: Batch, rows: Sequence[tuple[Draft, NewSample]], arm: Sample.Arm, now: datetime
+) -> list[Sample]:
+    """The sample of each draft: its own, if it is made anew, else one that is stored now."""
     new_samples = []
     for row, new in rows:
         if row.sample is None:
@@ -66,65 +107,47 @@ def make_versions(
             )
             new_samples.append(new_sample)
     created = iter(Sample.objects.bulk_create(new_samples))
-    samples = [row.sample or next(created) for row, _new in rows]
-    specs = []
-    for (row, new), sample in zip(rows, samples, strict=True):
-        spec = registry.case_spec(batch.benchmark, new, sample.key, row.version)
-        asked_for: tuple[str, ...] = ()
-        if before := previous.get(sample.pk):
-            asked_for = tuple(before.reasons)
-        specs.append(replace(spec, asked_for=asked_for, simulated=simulated))
-    cases = cases_services.open_cases(specs)
-    for (row, _new), case in zip(rows, cases, strict=True):
-        if row.sample is None:
-            merge_trail.record_earlier_decisions(row, case)
-    Status = SampleVersion.Status
-    versions = []
-    for (row, new), sample, case in zip(rows, samples, cases, strict=True):
-        traps: dict[str, None] = {}
-        for new_rubric in new.rubrics:
-            traps |= dict.fromkeys(new_rubric.traps)
-        status = Status.IN_REVIEW
-        if case.state == State.APPROVED:
-            status = Status.APPROVED
-        versions.append(
-            SampleVersion(
-                sample=sample,
-                number=row.version,
-                draft=row,
-                case=case,
-                title=one_line(new.title, limits.TITLE),
-                content=dict(new.content),
-                status=status,
-                simulated=simulated,
-                prompt=new.prompt[:100],
-                generator=generator,
-                traps=list(traps),
-                provenance=dict(new.provenance),
-                created_at=now,
-            )
-        )
-    versions = SampleVersion.objects.bulk_create(versions)
+    return [row.sample or next(created) for row, _new in rows]
+
+
+def _first_status(case: Case) -> SampleVersion.Status:
+    if case.state == State.APPROVED:
+        return SampleVersion.Status.APPROVED
+    return SampleVersion.Status.IN_REVIEW
+
+
+def _traps(new: NewSample) -> list[str]:
+    """The traps of all rubrics, each once, in their order."""
+    traps: dict[str, None] = {}
+    for rubric in new.rubrics:
+        traps |= dict.fromkeys(rubric.traps)
+    return list(traps)
+
+
+def _store_rubrics(versions: Sequence[SampleVersion], rows: Sequence[tuple[Draft, NewSample]]) -> None:
     rubrics = []
     for version, (_row, new) in zip(versions, rows, strict=True):
-        for new_rubric in new.rubrics:
+        for rubric in new.rubrics:
             rubrics.append(
                 Rubric(
                     version=version,
-                    key=new_rubric.key,
-                    criterion=new_rubric.criterion,
-                    polarity=new_rubric.polarity,
-                    traps=list(new_rubric.traps),
+                    key=rubric.key,
+                    criterion=rubric.criterion,
+                    polarity=rubric.polarity,
+                    traps=list(rubric.traps),
                 )
             )
     Rubric.objects.bulk_create(rubrics)
+
+
+def _follow_versions(versions: Sequence[SampleVersion]) -> None:
+    """Give each sample the status of its new version."""
     for status, sample_status in (
-        (Status.APPROVED, Sample.Status.APPROVED),
-        (Status.IN_REVIEW, Sample.Status.IN_REVIEW),
+        (SampleVersion.Status.APPROVED, Sample.Status.APPROVED),
+        (SampleVersion.Status.IN_REVIEW, Sample.Status.IN_REVIEW),
     ):
         changed = [version.sample_id for version in versions if version.status == status]
         Sample.objects.filter(pk__in=changed).exclude(status=sample_status).update(status=sample_status)
-    return versions
 
 
 def _completed(new: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
