@@ -28,6 +28,7 @@ SENTENCES = {
     "few-clusters": _(
         "Its records share sources or are near-duplicates. Independent groups: %(n)s. Needed: at least %(least)s."
     ),
+    "few-of-a-label": _("Independent groups with the rarer label: %(n)s. Needed: at least %(least)s."),
     "one-value": _("All have the same value, so there is nothing to compare."),
     "small-group": _("%(n)s are too few; at least %(least)s are needed."),
     "needs-options": _("Only questions with options have this."),

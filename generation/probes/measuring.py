@@ -254,8 +254,8 @@ def measure(cases: Sequence[ProbeCase], *, seed: int = 0, progress: Progress = _
     `FOLDS_DEPEND` if the probe learns.
 
     Cases with an answer without a word are left out and counted. There is no number, but a reason,
-    for fewer than `MIN_CASES` cases or `MIN_CLUSTERS` clusters, and for answers that are all right
-    or all wrong.
+    for fewer than `MIN_CASES` cases, or `MIN_CLUSTERS` clusters of either label, and for answers
+    that are all right or all wrong.
 
     Args:
         cases: either all with options or all without; the others are left out if both occur.
@@ -341,13 +341,19 @@ def _reason_against(whole: _Set) -> NoNumber | None:
         return _too_few(len(whole.cases))
     if _is_one_class(whole.wrong):
         return NoNumber("one-class")
-    few_clusters = NoNumber("few-clusters", {"n": whole.clusters, "least": MIN_CLUSTERS})
     if whole.clusters < MIN_CLUSTERS:
-        return few_clusters
-    for fold in range(folds.FOLDS):
-        if _is_one_class(whole.wrong[whole.fold != fold]):
-            return few_clusters
+        return NoNumber("few-clusters", {"n": whole.clusters, "least": MIN_CLUSTERS})
+    rarer = min(_clusters_with(whole, whole.wrong), _clusters_with(whole, ~whole.wrong))
+    if rarer < MIN_CLUSTERS:
+        return NoNumber("few-of-a-label", {"n": rarer, "least": MIN_CLUSTERS})
     return None
+
+
+def _clusters_with(whole: _Set, answers: "Array") -> int:
+    """The clusters that have one of these answers (a mask)."""
+    import numpy as np
+
+    return len(np.unique(whole.cluster[whole.owner[answers]]))
 
 
 def _is_one_class(wrong: "Array") -> bool:
@@ -449,10 +455,13 @@ class _Features:
         weights: list[Array] = []
         for fold in range(folds.FOLDS):
             training, test = whole.fold != fold, whole.fold == fold
+            if _is_one_class(wrong[training]):  # by chance, after shuffling
+                scores[test] = np.where(wrong[training][0], 1.0, -1.0)
+                continue
             model = self._model().fit(self._matrix[self._rows[training]], wrong[training])
             scores[test] = model.decision_function(self._matrix[self._rows[test]])
             weights.append(model[-1].coef_[0])
-        if self._sees == (catalogue.WORDS,) and self._weights is None:
+        if self._sees == (catalogue.WORDS,) and self._weights is None and weights:
             self._weights = np.mean(weights, axis=0)
         return scores
 

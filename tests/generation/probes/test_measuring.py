@@ -116,11 +116,16 @@ def test_where_there_is_no_number_there_is_a_sentence() -> None:
     right_only = [replace(case, labelled=replace(case.labelled, right=(True, True))) for case in pairs]
     empty = [replace(case, labelled=replace(case.labelled, answers=("…", case.labelled.answers[1]))) for case in pairs]
     alike = [replace(case, record="one") for case in pairs]
+    rare = [
+        replace(case, labelled=replace(case.labelled, answers=case.labelled.answers[:1], right=(number > 8,)))
+        for number, case in enumerate(pairs)
+    ]
     for report, words in (
         (few, "counted: 29."),
         (measure(right_only), "same label"),
         (measure(empty), "counted: 0."),
         (measure(alike), "groups: 1."),
+        (measure(rare), "rarer label: 9."),
         (measure([]), "counted: 0."),
     ):
         assert report.reason is not None
@@ -129,6 +134,21 @@ def test_where_there_is_no_number_there_is_a_sentence() -> None:
         assert report.tells is None
         assert as_shown(report, with_held_out=True)["chance"] is None
     assert measure(empty).left_out == {"empty-answer": 40}
+
+
+def test_a_label_that_one_fold_alone_has_teaches_nothing() -> None:
+    statements = []
+    for case in worlds.no_leak(0, 60):
+        one = replace(case.labelled, answers=case.labelled.answers[:1], right=(True,))
+        statements.append(replace(case, labelled=one))
+    fold = folds(clusters([case.labelled for case in statements], [case.record for case in statements]), 0)
+    of_one_fold = [place for place in range(60) if fold[place] == 0][:10]
+    for place in of_one_fold:
+        statements[place] = replace(statements[place], labelled=replace(statements[place].labelled, right=(False,)))
+    report = measure(statements)
+    assert len(of_one_fold) == 10
+    assert report.reason is None
+    assert report.tells is False
 
 
 def test_a_facet_with_one_value_and_a_small_group_have_a_sentence() -> None:
