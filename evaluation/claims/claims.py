@@ -53,6 +53,25 @@ MEASURES = {
     PEOPLE: _("κ of judge and physicians, for the model with the lowest interval"),
     COVERAGE: _("share of the criteria that are settled"),
 }
+# What a reader does about a claim that fails, and about one that is not measured.
+AFTER_FAILURE = {
+    UNREAD: _("Quote models beside the strongest rule. For new samples, let one author write right and wrong answers."),
+    BLIND: _("Do not rank models by this benchmark before it has samples that a fixed text cannot pass."),
+    TRAP: _("Do not put errors down to the traps: read some answers with and without the trap first."),
+    REWORDED: _("Do not put errors down to the traps alone: a changed wording acts, too."),
+    FLOOR: _("Call the models equal. To tell them apart, ask more samples."),
+    PEOPLE: _("Quote no rates of this judge. Read where physicians differ, then try another judge or judge prompt."),
+    COVERAGE: _("Retry what failed, or quote each rate with its coverage."),
+}
+TO_MEASURE = {
+    UNREAD: _("An admin can probe the release on its page."),
+    BLIND: _("An admin can judge fixed texts: Check the benchmark, on the page of the run."),
+    TRAP: _("The next batch can have controls, and the next release can include them."),
+    REWORDED: _("The next batch can have controls with rewordings, and the next release can include them."),
+    FLOOR: _("An admin can ask and judge some samples again: Check the benchmark, on the page of the run."),
+    PEOPLE: _("An admin can let physicians check some answers: Validate judge, on the page of the run."),
+    COVERAGE: "",
+}
 # What a measurement counts or compares.
 PROBED, BESIDE, BEATEN, TWINS, REWORDINGS, APART, SETTLED = (
     _("%(probe)s; a guess has %(chance)s"),
@@ -104,6 +123,17 @@ class BenchmarkClaim:
     confirmed: bool | None = None
     measures: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def next_step(self) -> str:
+        """What a reader does about a claim that does not hold; "" for one that holds."""
+        if self.holds:
+            return ""
+        if self.holds is False:
+            return AFTER_FAILURE[self.name]
+        if self.value is not None:
+            return ""  # measured, on too few records: `why` says so
+        return TO_MEASURE[self.name]
 
     @property
     def as_json(self) -> dict[str, Any]:

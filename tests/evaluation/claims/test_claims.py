@@ -53,6 +53,7 @@ def test_a_run_without_a_fault_fails_no_claim() -> None:
         UNREAD: True, BLIND: None, TRAP: True, REWORDED: None, FLOOR: True, PEOPLE: True, COVERAGE: True,
     }  # fmt: skip
     assert found.failed == 0
+    assert {name for name, each in named.items() if each.next_step} == {BLIND, REWORDED}  # not measured
     trap = named[TRAP]
     assert trap.value == pytest.approx((RATES["one"] + RATES["other"]) / 2 - 0.03, abs=0.03)
     assert trap.low is not None
@@ -309,6 +310,7 @@ def test_a_fixed_text_that_wins_stands_at_the_top_of_report_board_and_public_pag
         assert page.status_code == 200
         assert text.index("What this benchmark claims is contradicted") < text.index("Hallucination rate</h2>")
         assert "A refusal &gt; one" in text
+        assert "Do not rank models by this benchmark" in text
     for page in pages[1:]:
         row = page.content.decode().partition("A refusal<span")[2].partition("</tr>")[0]
         assert "a fixed text, no model" in row
