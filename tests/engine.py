@@ -33,6 +33,7 @@ from generation.releases.freezing.composition import Composition
 from generation.sources import services as sources_services
 from mhb_site.benchmarks.mhb import simulate
 from review.models import User
+from tests.generation.llm.helpers import holding_until
 from tests.review.approve import approve_everything
 
 SEED = 11
@@ -63,6 +64,17 @@ def simulator(*faults: str, **options: Any) -> AbstractContextManager[str]:
     return run_in_background(
         make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options})
     )
+
+
+def simulator_of_calls_at_once(count: int) -> AbstractContextManager[str]:
+    """Run a simulator that holds calls until `count` are in flight; yields its base URL.
+
+    So the peak does not depend on how fast a busy machine sends them. The first call of a job goes
+    ahead of the others.
+    """
+    app = make_app([simulate.SCRIPT], seed=SEED, latency=0.02)
+    app.middlewares.append(holding_until(count, ahead=1))
+    return run_in_background(app)
 
 
 def simulator_with(script: Any) -> AbstractContextManager[str]:

@@ -48,6 +48,7 @@ from tests.engine import (
     reports_file,
     run_batch,
     simulator,
+    simulator_of_calls_at_once,
     status_counts,
 )
 
@@ -165,7 +166,7 @@ def test_concurrent_lanes_work_on_each_draft_once(
 
 
 def test_a_batch_keeps_to_the_concurrency_of_its_endpoint(source: Source) -> None:
-    with simulator(latency=0.02) as url:
+    with simulator_of_calls_at_once(2) as url:
         run_batch(source, endpoint(url, concurrency=2))
         assert _served(url)["peak_in_flight"] == 2
 
@@ -174,7 +175,7 @@ def test_concurrent_workers_keep_to_the_concurrency_of_the_endpoint(
     tmp_path: Path, run_concurrently: RunConcurrently, models: str
 ) -> None:
     source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
-    with simulator(latency=0.05) as url:
+    with simulator_of_calls_at_once(2) as url:
         batch = launch_batch(source, endpoint(url, concurrency=2))
         outcomes = run_concurrently([lambda: batches_services.work_on_batch(batch.pk)] * 4)
         assert sum(outcomes) == 12, outcomes

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -34,6 +34,32 @@ class Naps(list[float]):
 
     def clock(self) -> float:
         return 1_000.0 + sum(self)
+
+
+def holding_until(count: int, *, ahead: int = 0) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """Middleware of a simulator: calls wait until `count` are in flight, a minute at most.
+
+    So a test sees that many at once, however slowly a busy machine sends them.
+    `ahead`: the first calls, which do not wait.
+    """
+    arrived = 0
+    all_there = asyncio.Event()
+
+    @web.middleware
+    async def hold(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        nonlocal arrived
+        if request.method == "POST":
+            arrived += 1
+            if arrived == ahead + count:
+                all_there.set()
+            if arrived > ahead:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(all_there.wait(), 60)
+        return await handler(request)
+
+    return hold
 
 
 class Highest(Random):

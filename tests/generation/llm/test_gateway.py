@@ -54,6 +54,7 @@ from tests.generation.llm.helpers import (
     completion,
     error_body,
     fake_endpoint,
+    holding_until,
     in_gateway,
     settings_for,
 )
@@ -916,6 +917,7 @@ def test_the_identity_holds_all_that_can_change_the_answer():
 
 def test_no_more_calls_run_at_once_than_the_endpoint_allows():
     app = make_app([], latency=0.02)
+    app.middlewares.append(holding_until(3))
 
     async def many(gateway):
         requests = [Request((Message("user", str(number)),)) for number in range(12)]
