@@ -19,8 +19,11 @@ Constant = Literal["language", "specialty", "licence"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 CONSTANTS: tuple[Constant, ...] = get_args(Constant)  # may be the same for all records
 SEVERAL = ("id", "turns", "options", "context")  # may be in several columns
-# Columns of a REDCap export that tell the rows of one person apart.
-REDCAP_VISIT = ("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance")
+# Columns of a REDCap export, raw or with labels, that tell the rows of one person apart.
+REDCAP_VISIT = (
+    "redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance",
+    "Event Name", "Repeat Instrument", "Repeat Instance",
+)  # fmt: skip
 BODIES: tuple[Field, ...] = ("text", "turns", "question")  # one of these is what a record is about
 MAX_COLUMNS = 300
 
@@ -65,7 +68,7 @@ _NAMES: Mapping[Field, str] = {
     "turns": "turns conversation conversations dialogue dialog messages chat prompt gesprach gespräch dialogue 对话 会话"
     " 医患对话 محادثة المحادثة حوار الحوار",
     "question": "question query frage fragestellung pregunta 问题 题目 提问 سؤال السؤال",
-    "answer": "answer correctanswer rightanswer longanswer groundtruth goldanswer gold antwort richtigeantwort lösung"
+    "answer": "answer answerkey correctanswer correctoption correctchoice rightanswer longanswer groundtruth goldanswer gold antwort richtigeantwort lösung"
     " respuesta réponse 答案 回答 正确答案 标准答案 جواب الجواب إجابة الإجابة الإجابةالصحيحة answeridx",
     "options": "options choices optionen antwortmöglichkeiten 选项 خيارات الخيارات",
     "context": "context contexts knowledge passage passages abstract background kontext hintergrund 背景 上下文 参考资料"

@@ -225,6 +225,12 @@ def test_each_visit_of_a_redcap_export_is_a_record_of_its_own(read, mapping) -> 
     assert blank.reason == "'note' is blank."
 
 
+def test_visits_of_a_redcap_export_with_labels_are_records_of_their_own(read) -> None:
+    header = "Record ID,Event Name,Repeat Instrument,Repeat Instance,Clinical note\n"
+    rows = read(f"{header}1,Baseline,Visit,1,Chest pain.\n1,Baseline,Visit,2,It is gone.\n".encode())
+    assert [row.external_id for row in rows] == ["1_Baseline_Visit_1", "1_Baseline_Visit_2"]
+
+
 @pytest.mark.django_db
 def test_an_id_may_be_of_several_columns(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
@@ -265,6 +271,17 @@ def test_the_line_that_markdown_draws_is_no_record(read) -> None:
 def test_an_object_around_records_is_no_record(read, document: Any) -> None:
     with pytest.raises(WrongFormat, match="a JSON object of records: save it as an array"):
         read(json.dumps(document).encode())
+
+
+def test_an_object_over_several_lines_is_told(read) -> None:
+    with pytest.raises(WrongFormat, match="goes on over several lines: write each on one, or all in an array"):
+        read(json.dumps({"id": 1, "text": "It hurts."}, indent=2).encode())
+
+
+def test_a_key_to_the_answers_is_their_column(read) -> None:
+    choices = {"text": ["Aspirin", "Heparin"], "label": ["A", "B"]}
+    [row] = read(jsonl({"id": "q1", "question": "Which?", "choices": choices, "answerKey": "B"}))
+    assert (row.content["options"], row.content["answer"]) == ({"A": "Aspirin", "B": "Heparin"}, "B")
 
 
 def test_a_table_ends_where_another_one_begins(read) -> None:
