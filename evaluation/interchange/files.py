@@ -32,6 +32,7 @@ MAX_TOGETHER, MAX_CHARACTERS = 200, 2**20  # rows that are sent together, and ch
 REQUIRED = ("sample", "rubric")
 COLUMNS = (*REQUIRED, "met")  # of a table
 NAMES = (*REQUIRED, "model")
+_TABLE = "a table without the columns 'sample', 'rubric' and 'met'. Name them so, or export a tool's results as JSON"
 _DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
 TEXTS = ("response", "explanation", "judge", "release", "void", "log")  # may be null
 SHORT = ("model", "judge", "log")
@@ -109,11 +110,14 @@ def _entries(path: Path) -> Iterator[Entry]:
         yield from _eval_file_rows(path)
         return
     try:
-        is_json = first_byte(path) in (b"{", b"[")
-        if not is_json and not set(COLUMNS).isdisjoint(map(str.casefold, csv_header(path))):
-            check_csv(path, _missing_columns)
-            yield from _table_rows(path)
-            return
+        if first_byte(path) not in (b"{", b"["):
+            header = csv_header(path)
+            if not set(COLUMNS).isdisjoint(map(str.casefold, header)):
+                check_csv(path, _missing_columns)
+                yield from _table_rows(path)
+                return
+            if len(header) > 1 and not _goes_on_as_json(path):
+                raise UnreadableResults(_TABLE)
     except WrongFormat as error:
         raise UnreadableResults(f"neither JSON Lines nor a log of another tool. {error.detail}") from error
     with open_text(path) as text:
@@ -123,6 +127,13 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield from _log_rows(_load_json(text))
         else:
             yield from _line_rows(text)
+
+
+def _goes_on_as_json(path: Path) -> bool:
+    """Whether the second line is an object: then the first one alone is no JSON."""
+    with open_text(path) as text:
+        text.readline(MAX_LINE)
+        return text.readline(MAX_LINE).lstrip().startswith(b"{")
 
 
 def _missing_columns(header: list[str]) -> str:
@@ -201,9 +212,10 @@ def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
     except (ValueError, RecursionError):
         yield RefusedRow(where, "not JSON")
         return
-    if isinstance(row, dict) and "doc_id" in row and "doc" in row:  # one of lm-eval's logged samples
+    is_of_a_tool = isinstance(row, dict) and "rubric" not in row  # asked first: nearly all rows have one
+    if is_of_a_tool and "doc_id" in row and "doc" in row:  # one of lm-eval's logged samples
         yield from _checked(tool_logs.lm_eval_rows(where, row))
-    elif other_tools.tool_of(row):
+    elif is_of_a_tool and other_tools.tool_of(row):
         yield from _checked(other_tools.answer_rows(where, row))
     # A character that no database stores can only occur as an escape.
     elif (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):

@@ -56,7 +56,7 @@ def answer_rows(where: str, value: Any) -> Iterator[Found]:
             answer = tool.read(entry)
         except Missing as error:
             yield place, f"{name}: {error}"
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
             yield place, f"{name}: not of the form that it exports ({type(error).__name__})"
         else:
             about = {"sample": answer.sample, "model": answer.model, "response": answer.response}
@@ -163,6 +163,10 @@ def _simple_evals(example: Fields) -> _Answer:
     return _Answer(example["prompt_id"], "", _text(example.get("completion")), verdicts)
 
 
+def _simple_evals_summary(value: Fields) -> _Answer:  # noqa: ARG001
+    raise Missing("scores of a whole run and no verdicts; import the file that ends in _allresults.json")
+
+
 def _text(messages: Any) -> str:
     """The text of the last of some messages, or of one."""
     last = messages
@@ -188,13 +192,15 @@ def _openai_item(item: Fields) -> _Answer:
     keys = [criterion["key"] for criterion in source.get("criteria") or ()]
     if not source.get("sample_id") or not keys:
         raise Missing("'sample_id' and 'criteria' of the item are missing, as only our export has them")
+    sample = item.get("sample") or {}
+    if error := sample.get("error"):
+        raise Missing(f"sample {source['sample_id']!s:.100} failed there: {error.get('message') or error!s:.200}")
     graded = {}
     for result in item.get("results") or ():
         if key := _criterion(str(result["name"]), keys):
             graded[key] = result
     if not graded:
         raise Missing(f"no grader is named after a criterion ({', '.join(keys):.100})")
-    sample = item.get("sample") or {}
     scores = [(key, result.get("passed"), "") for key, result in graded.items()]
     model, response = str(sample.get("model") or ""), _text(sample.get("output"))
     return _Answer(source["sample_id"], model, response, *_read_scores(_scored, scores))
@@ -212,7 +218,14 @@ def _openai_log(value: Fields) -> _Answer:  # noqa: ARG001
     raise Missing("a log of the open framework has one grade an answer and none a criterion")
 
 
+def _openai_run(value: Fields) -> _Answer:  # noqa: ARG001
+    raise Missing("counts of a run and no verdicts; download its output items")
+
+
 # ----------------------------------------------------------------------- Langfuse, LangSmith, HELM
+
+# In what tracers wrap an answer's text, the first one that is there.
+_WRAPPERS = ("output", "answer", "response", "content", "text", "messages", "choices", "message", "generations")
 
 
 def _langfuse(value: Fields) -> _Answer:
@@ -223,14 +236,26 @@ def _langfuse(value: Fields) -> _Answer:
         raise Missing("scores without their answers; export the traces, with their scores")
     if not isinstance(scores, list):
         raise Missing("means of scores instead of each score; download the trace as JSON")
+    if any(isinstance(one, str) for one in scores):
+        raise Missing("ids of scores instead of the scores, as its list of traces has them; download each trace")
     told = _metadata(trace.get("metadata"), "the trace")
-    found = [(one["name"], one.get("value", one.get("stringValue")), one.get("comment")) for one in scores]
+    found = [(one["name"], _langfuse_value(one), one.get("comment")) for one in scores]
     model, response = str(told.get("model") or ""), _output(trace.get("output"))
     return _Answer(told["sample_id"], model, response, *_read_scores(_scored, found))
 
 
+def _langfuse_value(score: Fields) -> Any:
+    """What a score says: its word where it has one, as the number of a category means nothing."""
+    word = score.get("stringValue", score.get("string_value"))
+    if word:
+        return word
+    return score.get("value")
+
+
 def _langsmith(value: Fields) -> _Answer:
     """A run with its feedback."""
+    if "evaluation_results" in value:
+        return _langsmith_evaluated(value)
     told = _metadata((value.get("extra") or {}).get("metadata") or value.get("metadata"), "the run")
     feedback, stats = value.get("feedback"), value.get("feedback_stats") or {}
     if isinstance(feedback, list):
@@ -242,6 +267,14 @@ def _langsmith(value: Fields) -> _Answer:
         raise Missing("'feedback' of the run is missing")
     model = told.get("model") or told.get("ls_model_name") or ""
     return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts, refusals)
+
+
+def _langsmith_evaluated(row: Fields) -> _Answer:
+    """A row of what `evaluate` returns: a run, its example and the evaluators' results."""
+    told = _metadata(row["example"].get("metadata"), "the example")
+    scores = [(one["key"], one.get("score"), one.get("comment")) for one in row["evaluation_results"]["results"]]
+    verdicts, refusals = _read_scores(_scored, scores)
+    return _Answer(told["sample_id"], str(told.get("model") or ""), _output(row["run"]["outputs"]), verdicts, refusals)
 
 
 def _langsmith_mean(of_key: tuple[Any, Fields]) -> Verdict:
@@ -265,12 +298,15 @@ def _metadata(metadata: Any, of: str) -> Fields:
 
 
 def _output(output: Any) -> str:
-    """The text of an answer, in whatever a tracer has wrapped it."""
+    """The text of an answer, in whatever a tracer has wrapped it.
+
+    Raises Missing where there is something without it: an answer without text counts as empty.
+    """
     if isinstance(output, dict):
-        for name in ("output", "answer", "response", "content", "text", "messages", "choices", "message"):
+        for name in _WRAPPERS:
             if name in output:
                 return _output(output[name])
-        return ""
+        raise Missing(f"the answer's text was not found in its output ({', '.join(map(str, output)):.100})")
     text = _text(output)
     if not text and isinstance(output, list) and output:
         return _output(output[-1])
@@ -303,11 +339,11 @@ def _yes(value: Any) -> bool | None:
 
 
 def _is_openai_item(value: Fields) -> bool:
-    data = value.get("data")
-    first = value
-    if value.get("object") == "list" and isinstance(data, list) and data:
-        first = data[0]
-    return isinstance(first, dict) and first.get("object") == "eval.run.output_item"
+    return "eval.run.output_item" in (value.get("object"), _first(value, "data").get("object"))
+
+
+def _is_openai_run(value: Fields) -> bool:
+    return "eval.run" in (value.get("object"), _first(value, "data").get("object"))
 
 
 def _is_openai_log(value: Fields) -> bool:
@@ -316,13 +352,35 @@ def _is_openai_log(value: Fields) -> bool:
 
 
 def _is_langfuse(value: Fields) -> bool:
-    columns = value.keys()
+    return _is_langfuse_entry(value) or _is_langfuse_entry(_first(value, "data"))
+
+
+def _is_langfuse_entry(value: Fields) -> bool:
     known = ({"traceId", "dataType"}, {"trace", "observations"}, {"htmlPath", "scores"}, {"scores", "input", "output"})
-    return any(names <= columns for names in known)
+    return any(names <= value.keys() for names in known)
+
+
+def _first(value: Fields, name: str) -> Fields:
+    """The first of the objects that a tool's API lists under a name; an empty one without them."""
+    listed = value.get(name)
+    if isinstance(listed, list) and listed and isinstance(listed[0], dict):
+        return listed[0]
+    return {}
 
 
 def _itself(value: Fields) -> Any:
     return [value]
+
+
+def _listed(name: str) -> Callable[[Fields], Any]:
+    """The entries of a page of a tool's API, which lists them under a name, or the one entry."""
+
+    def entries(value: Fields) -> Any:
+        if isinstance(value.get(name), list):
+            return value[name]
+        return [value]
+
+    return entries
 
 
 class _Tool(NamedTuple):
@@ -346,14 +404,17 @@ def _simple_evals_entries(value: Fields) -> Any:
     return value["metadata"]["example_level_metadata"]
 
 
-def _openai_entries(value: Fields) -> Any:
-    if value["object"] == "list":
-        return value["data"]
-    return [value]
+def _is_simple_evals_summary(value: Fields) -> bool:
+    return "score" in value and all(isinstance(number, int | float) for number in value.values())
 
 
 def _is_langsmith(value: Fields) -> bool:
-    return {"run_type", "outputs"} <= value.keys()
+    return _is_langsmith_entry(value) or _is_langsmith_entry(_first(value, "runs"))
+
+
+def _is_langsmith_entry(value: Fields) -> bool:
+    known = ({"run_type", "outputs"}, {"run", "example", "evaluation_results"})
+    return any(names <= value.keys() for names in known)
 
 
 def _is_helm(value: Fields) -> bool:
@@ -365,9 +426,11 @@ def _is_helm(value: Fields) -> bool:
 _TOOLS = {
     "promptfoo": _Tool(_is_promptfoo, _promptfoo_entries, _promptfoo),
     "simple-evals": _Tool(_is_simple_evals, _simple_evals_entries, _simple_evals),
-    "OpenAI Evals": _Tool(_is_openai_item, _openai_entries, _openai_item),
+    "simple-evals (scores)": _Tool(_is_simple_evals_summary, _itself, _simple_evals_summary),
+    "OpenAI Evals": _Tool(_is_openai_item, _listed("data"), _openai_item),
+    "OpenAI Evals (a run)": _Tool(_is_openai_run, _itself, _openai_run),
     "OpenAI Evals (open framework)": _Tool(_is_openai_log, _itself, _openai_log),
-    "Langfuse": _Tool(_is_langfuse, _itself, _langfuse),
-    "LangSmith": _Tool(_is_langsmith, _itself, _langsmith),
+    "Langfuse": _Tool(_is_langfuse, _listed("data"), _langfuse),
+    "LangSmith": _Tool(_is_langsmith, _listed("runs"), _langsmith),
     "HELM": _Tool(_is_helm, _itself, _helm),
 }

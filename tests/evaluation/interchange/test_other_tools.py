@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evaluation import errors
 from evaluation.interchange import files, importing, rows
 from evaluation.models import Judgment
 from generation.models import Release
@@ -227,6 +228,74 @@ def test_langsmiths_runs_are_read_with_their_feedback(tmp_path: Path) -> None:
     refused = told(read(tmp_path, others, lines=True))
     for reason, words in zip(refused, ("several judgments", "'feedback' of the run", "'sample_id'"), strict=True):
         assert words in reason
+
+
+@pytest.mark.plain
+def test_pages_of_a_tools_api_are_read(tmp_path: Path) -> None:
+    metadata = {"sample_id": SAMPLE, "model": "m"}
+    trace = {"id": "t", "htmlPath": "/", "metadata": metadata, "input": "?", "output": "No."}
+    run = {"run_type": "llm", "extra": {"metadata": metadata}, "feedback": [{"key": "R1", "score": 1}]}
+    generated = {"generations": [[{"text": "No.", "type": "ChatGeneration"}]]}
+    verdict = ("R1", True, "m", "No.")
+    assert told(read(tmp_path, {"data": [{**trace, "scores": [score("R1", 1)]}], "meta": {"page": 1}})) == [verdict]
+    assert told(read(tmp_path, {"runs": [{**run, "outputs": generated}], "cursors": {}})) == [verdict]
+    [ids] = told(read(tmp_path, {"data": [{**trace, "scores": ["a", "b"]}], "meta": {"page": 1}}))
+    assert "ids of scores" in ids
+
+
+@pytest.mark.plain
+def test_rows_of_a_langsmith_evaluation_are_read(tmp_path: Path) -> None:
+    row = {
+        "run": {"run_type": "chain", "outputs": {"output": "No."}},
+        "example": {"metadata": {"sample_id": SAMPLE}},
+        "evaluation_results": {"results": [{"key": "R1", "score": 0, "comment": "So."}]},
+    }
+    assert told(read(tmp_path, [row], lines=True)) == [("R1", False, "", "No.")]
+
+
+@pytest.mark.plain
+def test_of_a_langfuse_category_the_word_counts(tmp_path: Path) -> None:
+    category = {"name": "R1", "value": 1, "stringValue": "no", "dataType": "CATEGORICAL"}
+    trace = {"id": "t", "htmlPath": "/", "metadata": {"sample_id": SAMPLE}, "output": "No.", "scores": [category]}
+    assert told(read(tmp_path, trace)) == [("R1", False, "", "No.")]
+
+
+@pytest.mark.plain
+def test_an_answer_whose_text_is_elsewhere_is_not_an_empty_one(tmp_path: Path) -> None:
+    run = {"run_type": "chain", "outputs": {"diagnosis": "No."}, "extra": {"metadata": {"sample_id": SAMPLE}}}
+    [reason] = told(read(tmp_path, {**run, "feedback": [{"key": "R1", "score": 1}]}))
+    assert reason == "LangSmith: the answer's text was not found in its output (diagnosis)"
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({"score": 0.4, "overall_score": 0.4, "accuracy:std": 0.1}, "_allresults.json"),
+        ({"object": "eval.run", "id": "r", "result_counts": {"total": 2}}, "download its output items"),
+        (
+            {
+                "object": "eval.run.output_item", "results": [],
+                "datasource_item": {"sample_id": SAMPLE, "criteria": [{"key": "R1"}]},
+                "sample": {"output": [], "error": {"code": "429", "message": "too many requests"}},
+            },
+            "failed there: too many requests",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_no_verdicts_is_refused_with_what_to_do(tmp_path: Path, data: Any, reason: str) -> None:
+    [refused] = told(read(tmp_path, data))
+    assert reason in refused
+
+
+@pytest.mark.plain
+def test_a_tools_table_is_refused_as_a_whole_and_a_stray_first_line_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results"
+    path.write_text("id,name,R1,R2\nt1,ask,1,0\n")
+    with pytest.raises(errors.WrongResults, match="a table without the columns 'sample', 'rubric' and 'met'"):
+        list(rows.read(path))
+    path.write_text('started, please wait\n{"sample": "s", "rubric": "R1", "model": "m", "met": true}\n')
+    assert [type(entry) for entry in rows.read(path)] == [files.RefusedRow, files.VerdictRow]
 
 
 @pytest.mark.plain
