@@ -236,7 +236,9 @@ def parsed_line(line: bytes | None) -> Any:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
         if text.strip() == "{":
-            raise Malformed("A JSON object goes on over several lines: write each on one, or all in an array.") from None
+            raise Malformed(
+                "A JSON object goes on over several lines: write each on one, or all in an array."
+            ) from None
         raise Malformed(f"The line is not JSON: {error.msg} (character {error.pos + 1}).") from None
     except json_nesting.TooDeep as error:
         raise Malformed(f"The line cannot be read: {error}.") from None

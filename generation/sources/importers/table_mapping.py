@@ -68,7 +68,8 @@ _NAMES: Mapping[Field, str] = {
     "turns": "turns conversation conversations dialogue dialog messages chat prompt gesprach gespräch dialogue 对话 会话"
     " 医患对话 محادثة المحادثة حوار الحوار",
     "question": "question query frage fragestellung pregunta 问题 题目 提问 سؤال السؤال",
-    "answer": "answer answerkey correctanswer correctoption correctchoice rightanswer longanswer groundtruth goldanswer gold antwort richtigeantwort lösung"
+    "answer": "answerkey correctoption correctchoice"
+    " answer correctanswer rightanswer longanswer groundtruth goldanswer gold antwort richtigeantwort lösung"
     " respuesta réponse 答案 回答 正确答案 标准答案 جواب الجواب إجابة الإجابة الإجابةالصحيحة answeridx",
     "options": "options choices optionen antwortmöglichkeiten 选项 خيارات الخيارات",
     "context": "context contexts knowledge passage passages abstract background kontext hintergrund 背景 上下文 参考资料"
