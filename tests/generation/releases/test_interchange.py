@@ -22,6 +22,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
 from generation.releases import export, exporters
+from generation.releases import services as releases_services
 from generation.releases.exporters.manifest import sha256_of
 from generation.releases.queries import exported_samples
 from generation.sources import importers
@@ -238,6 +239,50 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
     assert unjudged == 1
     assert rate == pytest.approx(len(rubrics[2::2]) / len(rubrics[1:]))
     assert asked == turns
+
+
+@needs_tools
+def test_lm_eval_runs_two_releases_under_one_path(release: Release, tmp_path: Path) -> None:
+    """Each task has its own samples, rules and judge's words, whichever was loaded first."""
+    second = releases_services.freeze_release("second", benchmark="mhb")
+    tasks = {}
+    for one, mark in ((release, " ODD"), (second, "")):
+        out = tmp_path / "both" / one.name
+        export.Export(one, "lm-eval").write(out)
+        lines = (out / "lm_eval.jsonl").read_text().splitlines()
+        samples = [json.loads(line) for line in lines]
+        for sample in samples:
+            for rubric in sample["rubrics"]:
+                rubric["criterion"] += mark
+        (out / "lm_eval.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+        judging = json.loads((out / "judging.json").read_text())
+        judging["samples"]["sha256"] = sha256_of(out / "lm_eval.jsonl")
+        (out / "judging.json").write_text(json.dumps(judging))
+        tasks[one.name] = judging["task"]
+    code = (
+        f"TASKS = {sorted(tasks.values(), reverse=True)!r}\n"
+        "import json\n"
+        "from lm_eval import simple_evaluate\n"
+        "from lm_eval.api.model import LM\n"
+        "from lm_eval.tasks import TaskManager\n"
+        "class Same(LM):\n"
+        "    def loglikelihood(self, requests): raise NotImplementedError\n"
+        "    loglikelihood_rolling = loglikelihood\n"
+        "    def generate_until(self, requests, **_options): return ['An answer.'] * len(requests)\n"
+        "tasks = TaskManager(include_path='both', include_defaults=False)\n"
+        "found = simple_evaluate(Same(), tasks=TASKS, task_manager=tasks, log_samples=True)\n"
+        "rates = {name: scores['hallucination_rate,none'] for name, scores in found['results'].items()}\n"
+        "releases = {name: [one['judged']['sha256'] for one in logged] for name, logged in found['samples'].items()}\n"
+        "print(json.dumps([rates, releases]))\n"
+    )
+    with run_in_background(make_app([Judge()])) as address:
+        rates, releases = json.loads(run_tool(code, tmp_path, MHB_JUDGE_URL=address, MHB_JUDGE_MODEL="sim-judge"))
+    assert len(set(tasks.values())) == 2
+    # The judge finds each criterion with ODD met, and no other.
+    assert sorted(rates.values()) == [0.0, 1.0]
+    assert rates[tasks["second"]] == 1 - rates[tasks["own"]]
+    for one in (release, second):
+        assert releases[tasks[one.name]] == [one.sha256] * one.samples_count
 
 
 @needs_tools
