@@ -10,6 +10,7 @@ bench.lane first URL SAMPLES IN_FLIGHT`: launch a run, start it, and stop after 
 print the requests of a run, for the simple clients.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -175,8 +176,11 @@ def work(run_id: int) -> dict[str, float]:
     from evaluation.runs import work as runs_work
     from evaluation.runs.kind import RUNS
 
+    importlib.import_module("generation.llm.http.transport")
     importlib.import_module("openai.types.chat")
     Run.objects.get(pk=run_id)  # a worker already has its modules and connection
+    gc.collect()
+    gc.freeze()  # as a worker does (mhb_site/celery.py)
     print("ready", flush=True)
     sys.stdin.readline()
     started, usage_before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)

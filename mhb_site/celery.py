@@ -1,6 +1,7 @@
 """The Celery application. A task is one call of a service; pending work is in the database."""
 
 import gc
+import importlib
 import logging
 import os
 import threading
@@ -36,10 +37,12 @@ def _start_beats(sender: Any, **_: Any) -> None:
     from generation.engine import watchdog
 
     watchdog.start()
-    gc.collect()
-    gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
     queues = sender.app.amqp.queues.consume_from
     runs = {"runs_lanes": "mhb-lanes" in queues, "runs_tasks": "mhb" in queues}
+    if runs["runs_lanes"]:
+        importlib.import_module("generation.llm.http.transport")  # so that it is frozen, too
+    gc.collect()
+    gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
     if all(runs.values()):
         log.warning(
             "This worker takes lanes and short tasks: an import waits while all its threads are lanes (see -Q)."
