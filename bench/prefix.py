@@ -10,6 +10,7 @@ others, as the engine does. The records are the demo's conversations, numbered.
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -215,6 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     import django
 
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     django.setup()
     rows = list(measure(options.file, options.records, options.latency))
     print(as_json(rows) if options.json else table(rows))
