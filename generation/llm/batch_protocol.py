@@ -19,7 +19,7 @@ from generation.llm.reply_reading import billed, body_of, read_completion, read_
 from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
-    from generation.llm.http.transport import Response
+    from generation.llm.http.transport import HTTPResponse
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class BatchClient:
         finally:
             response.close()
 
-    async def _open(self, file: str) -> "Response":
+    async def _open(self, file: str) -> "HTTPResponse":
         """Open a file at the endpoint for reading."""
         if not file.strip("."):
             raise ServerError("This is not a reply of the batch protocol: the file has no name.")

@@ -37,7 +37,7 @@ from generation.llm.provider_words import error_class, speaks_of_format
 from generation.llm.types import ModelSettings
 
 if TYPE_CHECKING:  # takes half a second to import, so it is imported late
-    from generation.llm.http.transport import Response
+    from generation.llm.http.transport import HTTPResponse
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def unexpected_error(failure: Exception, api_key: str) -> LLMError:
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
-def _redirect_detail(response: "Response", api_key: str) -> str:
+def _redirect_detail(response: "HTTPResponse", api_key: str) -> str:
     location = clean(response.headers.get("location", ""), api_key)
     return f"The endpoint redirects; redirects are not followed: {location}"
 
@@ -97,7 +97,7 @@ def page_title(text: str) -> str:
     return f"The page: {' '.join(title.split())}"
 
 
-def file_error(response: "Response", text: str, api_key: str) -> LLMError:
+def file_error(response: "HTTPResponse", text: str, api_key: str) -> LLMError:
     """The named error for a failed response about a file or a batch."""
     if response.is_redirect:
         return BadRequest(_redirect_detail(response, api_key), http_status=response.status_code)
@@ -121,7 +121,7 @@ def body_error(status: int, body: Any, api_key: str, headers: Mapping[str, str])
     return status_error(status, error, code, api_key, _wait(headers, error))
 
 
-def completion_error(response: "Response", text: str, api_key: str) -> LLMError:
+def completion_error(response: "HTTPResponse", text: str, api_key: str) -> LLMError:
     """The named error for a failed response to a completion or embeddings request."""
     if response.is_redirect:
         return NotFound(_redirect_detail(response, api_key), http_status=response.status_code)

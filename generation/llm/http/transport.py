@@ -63,7 +63,7 @@ class ReplyTooLong(aiohttp.ClientPayloadError):
         super().__init__(f"The response is longer than {limit} bytes.")
 
 
-class Response:
+class HTTPResponse:
     """A response whose body is still to be read, up to a limit. Close it.
 
     The limit applies to the compressed and to the decompressed bytes.
@@ -166,7 +166,7 @@ class Transport:
         connect: float | None = None,
         limit: int = MAX_BODY,
         **request: Any,
-    ) -> Response:
+    ) -> HTTPResponse:
         """The response to a request; `request`: data, headers and `params`, as aiohttp takes them.
 
         `seconds`: between two bytes; the caller limits the whole. `connect`: to connect. `limit`:
@@ -182,7 +182,7 @@ class Transport:
             self._session = self._new_session()
         timeout = aiohttp.ClientTimeout(total=None, connect=seconds, sock_connect=connect or seconds, sock_read=seconds)
         response = await self._session.request(method, url, timeout=timeout, allow_redirects=False, **request)
-        return Response(response, limit)
+        return HTTPResponse(response, limit)
 
     def _new_session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -223,7 +223,7 @@ class Client:
     url: str
     key: str = field(repr=False)
 
-    async def open(self, method: str, place: str, *, json: bytes | None = None, **request: Any) -> Response:
+    async def open(self, method: str, place: str, *, json: bytes | None = None, **request: Any) -> HTTPResponse:
         """The response to a request, whose body is still to be read. Close it.
 
         `place`: the path below the address, or a whole URL. `json`: the body. Others: see
@@ -237,7 +237,7 @@ class Client:
             place = f"{self.url}{place}"
         return await self.transport.open(method, place, headers=headers, **request)
 
-    async def fetch(self, method: str, place: str, **request: Any) -> tuple[Response, str]:
+    async def fetch(self, method: str, place: str, **request: Any) -> tuple[HTTPResponse, str]:
         """The response to a request, and its text. Raises ReplyTooLong. Arguments: as `open`."""
         response = await self.open(method, place, **request)
         try:
