@@ -1,8 +1,8 @@
-"""`make references`: the generated parts of docs/commands.md, docs/api.md and docs/environment.md.
+"""`make references`: the generated parts of docs/commands.md, api.md, environment.md and limits.md.
 
 Each file begins with words written by hand; what follows the line MARK is written by this program
-from the commands' parsers, the API's schema and the settings of mhb_site/env.py. `--check` writes
-nothing and fails if a file is not what would be written.
+from the commands' parsers, the API's schema, the settings of mhb_site/env.py and the limits that
+limits.py lists. `--check` writes nothing and fails if a file is not what would be written.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / ".ci")]
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 
 import django  # noqa: E402
@@ -172,7 +172,19 @@ def environment_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-REFERENCES = {"commands.md": commands_reference, "api.md": api_reference, "environment.md": environment_reference}
+def limits_reference() -> str:
+    """All limits with the values of the code."""
+    from limits import limit_lines
+
+    return "\n".join(limit_lines()).rstrip() + "\n"
+
+
+REFERENCES = {
+    "commands.md": commands_reference,
+    "api.md": api_reference,
+    "environment.md": environment_reference,
+    "limits.md": limits_reference,
+}
 
 
 def stale_references() -> dict[Path, str]:
