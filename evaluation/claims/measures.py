@@ -68,7 +68,7 @@ def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:
     """Cluster -> hits and counted criteria of a rate's arm, all models together."""
     of_rate = unit_totals(frame, [rate])[rate.name]
     chosen = of_rate.in_arm
-    sums, clusters = of_rate.sums[:, chosen], of_rate.column("cluster")[chosen]
+    sums, clusters = of_rate.sums[:, chosen], of_rate.units["cluster"][chosen]
     hits, counted = sums["hits"].sum(axis=0), sums["counted"].sum(axis=0)
     hits, counted = cluster_totals(clusters, hits, counted)
     by_cluster = {}

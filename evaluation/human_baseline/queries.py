@@ -205,7 +205,7 @@ class _Models:
 def _failures(totals: UnitTotals) -> dict[int, dict[str, Failures]]:
     sums: dict[int, dict[str, Failures]] = defaultdict(dict)
     for unit in np.flatnonzero(totals.in_arm).tolist():
-        sample = totals.units["sample"][unit]
+        sample = int(totals.units["sample"][unit])
         for place, endpoint in enumerate(totals.models):
             of_unit = totals.sums[place, unit]
             own = Failures(int(of_unit["hits"]), int(of_unit["counted"]))

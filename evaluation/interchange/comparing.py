@@ -230,7 +230,7 @@ class _Side:
 
     def places(self, totals: UnitTotals) -> dict[tuple[str, int], int]:
         """(key of a sample, place of a data set) -> place of the unit, of those of the arm."""
-        samples, datasets = totals.column("sample").tolist(), totals.column("dataset").tolist()
+        samples, datasets = totals.units["sample"].tolist(), totals.units["dataset"].tolist()
         places = {}
         for place in np.flatnonzero(totals.in_arm).tolist():
             places[self.keys[samples[place]], datasets[place]] = place
@@ -270,7 +270,7 @@ def _model_changes(
                 keys.append(key)
                 units.append((unit, places_in_second[key, dataset]))
         first_units, second_units = np.array(units, dtype=np.int64).reshape(-1, 2).T
-        clusters = of_first.column("cluster")[first_units]
+        clusters = of_first.units["cluster"][first_units]
         for pair in pairs:
             before, after = of_first.of(pair[0], first_units), of_second.of(pair[1], second_units)
             names = {"dataset": name, "first": pair[1], "second": pair[0]}

@@ -164,7 +164,7 @@ def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, minimum: i
 
 def _shared(totals: UnitTotals, first: str, second: str) -> tuple[Ints, Ints]:
     """The units of the samples in both data sets, in the same order."""
-    sample, dataset = totals.column("sample"), totals.column("dataset")
+    sample, dataset = totals.units["sample"], totals.units["dataset"]
     in_first = np.flatnonzero(dataset == totals.datasets.index(first))
     in_second = np.flatnonzero(dataset == totals.datasets.index(second))
     _, places, others = np.intersect1d(sample[in_first], sample[in_second], return_indices=True)
@@ -202,7 +202,7 @@ def _change(
     counts = {name: int(units_moved.sum()) for name, units_moved in moves.items()}
     first, second, label = contrast
     labels = {"dataset": first, "first": first, "second": second}
-    clusters = totals.column("cluster")[shared[0]]
+    clusters = totals.units["cluster"][shared[0]]
     compared = compare_pair(totals.rate, first_totals, second_totals, clusters, labels, minimum)
     return _make_change(compared, label, model, counts, fix_and_break(counts))
 
@@ -263,7 +263,7 @@ def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str
     counted = totals.sums["counted"][:, np.concatenate(shared)]
     is_complete = (counted == counted[0]).all()
     labels = {"dataset": names[0], "first": names[0], "second": names[1]}
-    clusters = totals.column("cluster")[shared[0]]
+    clusters = totals.units["cluster"][shared[0]]
     comparison = compare_pair(totals.rate, first, second, clusters, labels, minimum)
     if is_complete:
         return comparison
@@ -336,5 +336,5 @@ def samples_with_move(
         if endpoint in (ALL, model):
             sides = totals.of(model, shared[0]), totals.of(model, shared[1])
             moves = classify_moves(*sides, lower_is_better=lower_is_better)
-            sample_ids.update(totals.column("sample")[shared[0]][moves[move]].tolist())
+            sample_ids.update(totals.units["sample"][shared[0]][moves[move]].tolist())
     return sorted(sample_ids)

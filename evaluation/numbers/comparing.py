@@ -166,7 +166,12 @@ def compare_pair(
         difference = score_difference(*totals, limits=rate.score.limits, minimum=minimum)
     else:
         difference = paired_difference(*totals, minimum=minimum, either=True)
-    comparison = ModelComparison(
+    only_first = only_second = p_samples = None
+    are_independent = 0 < len(failures[0]) == len(first)
+    if are_independent and rate.is_proportion:
+        found = mcnemar(*failures)
+        only_first, only_second, p_samples = found.only_first, found.only_second, found.p
+    return ModelComparison(
         **labels,
         rate=rate.name,
         n=round(first["number"].sum() + second["number"].sum()),
@@ -179,12 +184,10 @@ def compare_pair(
         p_adjusted=None,
         odds_ratio=difference.odds_ratio,
         cohens_h=difference.cohens_h,
+        only_first=only_first,
+        only_second=only_second,
+        p_samples=p_samples,
     )
-    are_independent = 0 < len(failures[0]) == len(first)
-    if not are_independent or not rate.is_proportion:
-        return comparison
-    found = mcnemar(*failures)
-    return replace(comparison, only_first=found.only_first, only_second=found.only_second, p_samples=found.p)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,16 @@ class Frame:
 
     def facet(self, name: str) -> pl.DataFrame:
         """The values of a facet (`value`), by rubric."""
-        return self.members.filter(pl.col("facet") == name).select("rubric", "value")
+        if name in self._by_facet:
+            return self._by_facet[name]
+        return self.members.clear().select("rubric", "value")
+
+    @cached_property
+    def _by_facet(self) -> Mapping[str, pl.DataFrame]:
+        by_facet = {}
+        for (name,), of_facet in self.members.partition_by("facet", as_dict=True).items():
+            by_facet[name] = of_facet.select("rubric", "value")
+        return by_facet
 
     def by_value(self, facet: str = "") -> pl.DataFrame:
         """The rows without control samples, each once for every value (`value`) of a facet that its
@@ -171,8 +180,8 @@ class Frame:
     def facets(self) -> Mapping[str, frozenset[str]]:
         """Facet -> its values, of all rubrics of the release."""
         values = {}
-        for (name,), of_facet in self.members.select("facet", "value").unique().group_by("facet"):
-            values[name] = frozenset(of_facet["value"])
+        for name, of_facet in self._by_facet.items():
+            values[name] = frozenset(of_facet["value"].unique())
         return values
 
     def in_arm(self, rate: Rate) -> pl.Expr:

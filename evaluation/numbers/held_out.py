@@ -37,7 +37,7 @@ class HeldOutGap:
 def held_out_gaps(all_totals: Iterable[UnitTotals], minimum: int) -> Iterator[HeldOutGap]:
     """The gaps of all models that have verdicts on both parts, by rate and data set."""
     for totals in all_totals:
-        rate, held_out = totals.rate, totals.column("is_held_out")
+        rate, held_out = totals.rate, totals.units["is_held_out"]
         if not held_out.any() or held_out.all():
             continue
         for public, private in zip(totals.groups(~held_out), totals.groups(held_out), strict=True):

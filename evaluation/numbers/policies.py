@@ -105,7 +105,7 @@ def policy_scores(frame: Frame, fixed: Frame, protocol: Protocol, plan: Plan, ra
     lower = protocol.is_lower_better(rate)
     compared: list[ModelComparison] = []
     for group in _compared_groups(of_fixed.groups(), plan):
-        keys, clusters = of_fixed.keys[group.units], of_fixed.column("cluster")[group.units]
+        keys, clusters = of_fixed.keys[group.units], of_fixed.units["cluster"][group.units]
         for policy in of_fixed.models:
             own = of_fixed.of(policy, group.units)
             for model in of_models.models:

@@ -16,6 +16,18 @@ from evaluation.numbers.rates import FacetValue, Rate, Weights
 from evaluation.numbers.rules import COMBINED, CONTROL, UNJUDGED
 from evaluation.numbers.scores import Judged
 
+UNITS = np.dtype(
+    [
+        ("unit", np.int64),
+        ("sample", np.int64),
+        ("dataset", np.int64),  # its place in the frame's data sets
+        ("cluster", np.int64),
+        ("is_control", np.bool_),
+        ("is_held_out", np.bool_),
+    ]
+)
+Units = NDArray[np.void]  # an array of `UNITS`
+
 
 @dataclass(frozen=True)
 class UnitGroup:
@@ -33,13 +45,13 @@ class UnitGroup:
 
 @dataclass(frozen=True)
 class UnitTotals:
-    """The sums of a rate as an array of (models, units). `units`: as `Frame.units`."""
+    """The sums of a rate as an array of (models, units)."""
 
     rate: Rate
     models: tuple[str, ...]
     datasets: tuple[str, ...]
     pooled: bool
-    units: pl.DataFrame
+    units: Units
     sums: Sums
 
     def of(self, model: str, units: Ints | Flags | slice) -> Sums:
@@ -61,30 +73,26 @@ class UnitTotals:
         result[np.searchsorted(keys, self.keys[known])] = self.of(model, known)
         return result
 
-    def column(self, name: str) -> NDArray[Any]:
-        """A column of the units as an array; of data sets, their places."""
-        return as_array(self.units[name])
-
     @property
     def keys(self) -> Ints:
         """A number for each unit, the same in every frame of a release with the same data sets."""
-        keys: Ints = self.column("sample") * max(1, len(self.datasets)) + self.column("dataset")
+        keys: Ints = self.units["sample"] * max(1, len(self.datasets)) + self.units["dataset"]
         return keys
 
     @property
     def in_arm(self) -> Flags:
         """Whether each unit is of the arm that the rate counts."""
-        of_arm: Flags = self.column("is_control") == (self.rate.arm == CONTROL)
+        of_arm: Flags = self.units["is_control"] == (self.rate.arm == CONTROL)
         return of_arm
 
     def groups(self, where: Flags | None = None) -> tuple[UnitGroup, ...]:
         """Each data set, and all pooled: their units of the rate's arm. `where`: only these."""
-        chosen, dataset = self.in_arm, self.column("dataset")
+        chosen = self.in_arm
         if where is not None:
             chosen = chosen & where
         groups = []
         for place, name in enumerate(self.datasets):
-            groups.append(self._group(name, chosen & (dataset == place)))
+            groups.append(self._group(name, chosen & (self.units["dataset"] == place)))
         if self.pooled:
             groups.append(self._group(COMBINED, chosen))
         return tuple(groups)
@@ -93,7 +101,7 @@ class UnitTotals:
         units: Ints | slice = slice(None)
         if not chosen.all():
             units = np.flatnonzero(chosen)
-        cluster_ids, clusters = np.unique(self.column("cluster")[units], return_inverse=True)
+        cluster_ids, clusters = np.unique(self.units["cluster"][units], return_inverse=True)
         count = len(cluster_ids)
         if count == len(clusters):
             return UnitGroup(name, units, None, count)
@@ -110,24 +118,31 @@ def cluster_sums(sums: Sums, clusters: Ints, count: int) -> Sums:
 
 def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     """The totals of rates over all criteria, by name. Units of the other arm are in the arrays."""
-    return _totals_of(frame, frame.rows, frame.units, rates)
+    return _totals_of(frame, frame.rows, _units(frame), rates)
 
 
 def facet_totals(
     frame: Frame, rates: Sequence[Rate], rows: pl.DataFrame
 ) -> Iterator[tuple[str, dict[str, UnitTotals]]]:
     """The totals by value of a facet, in the order of the values. `rows`: from `Frame.by_value`."""
-    rows = rows.select("value", "rubric", "model", "unit", "verdict")
+    rows, units = rows.select("value", "rubric", "model", "unit", "verdict"), _units(frame)
     by_value = rows.partition_by("value", as_dict=True, include_key=False)
     for (value,), of_value in sorted(by_value.items()):
-        units = frame.units.filter(pl.col("unit").is_in(of_value["unit"].unique().implode()))
-        yield str(value), _totals_of(frame, of_value, units, rates)
+        has_value = np.isin(units["unit"], as_array(of_value["unit"]))
+        yield str(value), _totals_of(frame, of_value, units[has_value], rates)
 
 
-def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
+def _units(frame: Frame) -> Units:
+    units = np.zeros(len(frame.units), UNITS)
+    for name in UNITS.fields or ():
+        units[name] = as_array(frame.units[name])
+    return units
+
+
+def _totals_of(frame: Frame, rows: pl.DataFrame, units: Units, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     """The totals of rates over some rows of a frame, which are on these units."""
     shape = (len(frame.verdicts), len(frame.models), len(units))
-    unit = np.searchsorted(as_array(units["unit"]), as_array(rows["unit"]))
+    unit = np.searchsorted(units["unit"], as_array(rows["unit"]))
     cell = np.ravel_multi_index((as_array(rows["verdict"]), as_array(rows["model"]), unit), shape)
     cells = rows.select("rubric", "verdict", pl.Series("cell", cell))
     counts: dict[FacetValue | None, Floats] = {}  # of the criteria that rates are about

@@ -441,7 +441,7 @@ def _compare_pairs(
     keys = np.unique(np.concatenate([of_run.keys for of_run in by_run.values()]))
     clusters = np.zeros(len(keys), dtype=np.int64)
     for of_run in by_run.values():
-        clusters[np.searchsorted(keys, of_run.keys)] = of_run.column("cluster")
+        clusters[np.searchsorted(keys, of_run.keys)] = of_run.units["cluster"]
     totals = {}
     for run, endpoint in measured:
         totals[endpoint.name] = by_run[run.pk].placed(keys, endpoint.name)
