@@ -53,6 +53,7 @@ MEASURES = {
     PEOPLE: _("κ of judge and physicians, for the model with the lowest interval"),
     COVERAGE: _("share of the criteria that are settled"),
 }
+NOT_PROBED = _("The release was not probed.")
 # What a reader does about a claim that fails, and about one that is not measured.
 AFTER_FAILURE = {
     UNREAD: _("Quote models beside the strongest rule. For new samples, let one author write right and wrong answers."),
@@ -131,8 +132,8 @@ class BenchmarkClaim:
             return ""
         if self.holds is False:
             return AFTER_FAILURE[self.name]
-        if self.value is not None:
-            return ""  # measured, on too few records: `why` says so
+        if self.value is not None or self.name == UNREAD and self.why != NOT_PROBED:
+            return ""  # too few records, or none that can be measured: `why` says so
         return TO_MEASURE[self.name]
 
     @property
@@ -341,7 +342,7 @@ def unread(
     """
     claim = BenchmarkClaim(UNREAD, CONTRADICTED_BY[UNREAD], measures=MEASURES[UNREAD])
     if tells is None:
-        return replace(claim, why=why or _("The release was not probed."))
+        return replace(claim, why=why or NOT_PROBED)
     values = {"probe": probe, "chance": chance}
     return replace(claim, value=value, low=low, high=high, holds=not tells, detail=PROBED, values=values)
 

@@ -70,7 +70,7 @@ class ChecksForm(SpendingForm):
         widget=forms.CheckboxSelectMultiple,
     )
     again = forms.MultipleChoiceField(
-        label=_("Second time"),
+        label=_("Repeat"),
         help_text=_(
             "How often a verdict turns where only the asking changes. The numbers of the run stay as they are."
         ),
@@ -104,7 +104,7 @@ class ChecksForm(SpendingForm):
         """Nothing chosen is no check."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         if not data.get("policies") and not data.get("again"):
-            raise forms.ValidationError(_("Choose a fixed text, or what to do a second time."))
+            raise forms.ValidationError(_("Choose a fixed text, or what to repeat."))
         return data
 
     @property

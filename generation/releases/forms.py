@@ -42,7 +42,7 @@ def _configurations() -> list[tuple[str, Any]]:
     labels: dict[str, Any] = {"": _("All samples")}
     for benchmark in names():
         for offered in configurations(benchmark):
-            labels[offered.name] = f"{benchmark}: {_(offered.label)}"
+            labels[offered.name] = " · ".join([benchmark_label(benchmark), gettext(offered.label)])
     return list(labels.items())
 
 

@@ -311,6 +311,8 @@ def test_a_fixed_text_that_wins_stands_at_the_top_of_report_board_and_public_pag
         assert text.index("What this benchmark claims is contradicted") < text.index("Hallucination rate</h2>")
         assert "A refusal &gt; one" in text
         assert "Do not rank models by this benchmark" in text
+        assert "Does it measure what it says?" in text
+        assert "An admin can probe the release on its page." in text
     for page in pages[1:]:
         row = page.content.decode().partition("A refusal<span")[2].partition("</tr>")[0]
         assert "a fixed text, no model" in row
