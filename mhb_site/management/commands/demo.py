@@ -111,7 +111,7 @@ class Command(BaseCommand):
             wanted = ("--port", str(models_port), "--labels", labels, "--vary", VARY)
             simulator = children.django("simulate_llm", *wanted)
             family.start("simulated models", simulator)
-            if not children.wait_for_port(HOST, models_port):
+            if not children.wait_for_port(HOST, models_port, seconds=120):  # on a busy machine
                 raise CommandError(f"The simulated models did not start on port {models_port}.")
             models_url = f"http://{HOST}:{models_port}/v1"
             if is_new:
