@@ -132,7 +132,7 @@ class BenchmarkClaim:
             return ""
         if self.holds is False:
             return AFTER_FAILURE[self.name]
-        if self.value is not None or self.name == UNREAD and self.why != NOT_PROBED:
+        if self.value is not None or (self.name == UNREAD and self.why != NOT_PROBED):
             return ""  # too few records, or none that can be measured: `why` says so
         return TO_MEASURE[self.name]
 
