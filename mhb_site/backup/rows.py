@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -15,7 +16,7 @@ from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError, connection, models, transaction
+from django.db import DatabaseError, OperationalError, connection, models, transaction
 from django.db.models.functions import Cast, Collate
 from knox.models import AuthToken
 
@@ -31,6 +32,7 @@ INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 50  # rows in memory: a text may have a megabyte
 WIDE = {SentImage}  # tables with files
 READ_WIDE = 5  # of such a table
+LOCK_SECONDS = 10.0  # that `lock_tables` waits
 
 
 # PostgreSQL reads all but bytes as a backup writes it, SQLite only text, numbers and JSON.
@@ -38,6 +40,10 @@ ADAPTED: dict[str, tuple[type[models.Field[Any, Any]], ...]] = {
     "postgresql": (models.BinaryField,),
     "sqlite": (models.BinaryField, models.DateField, models.DecimalField, models.UUIDField),
 }
+
+
+class InUse(Exception):
+    """Another process uses the tables all the time."""
 
 
 class RowError(Exception):
@@ -213,6 +219,28 @@ def _made() -> set[str]:
     """The tables with rows after `migrate`."""
     names = ("auth.Permission", "review.ChainHead")
     return {ContentType._meta.db_table, *(apps.get_model(name)._meta.db_table for name in names)}
+
+
+def lock_tables() -> None:
+    """Keep other processes away from all tables until this transaction ends.
+
+    All or none of the locks are taken: a process that waits for one while this one waits for
+    another is a deadlock. Raises InUse after `LOCK_SECONDS`.
+    """
+    if connection.vendor == "sqlite":
+        return  # the transaction itself keeps them away
+    end = time.monotonic() + LOCK_SECONDS
+    with connection.cursor() as cursor:
+        names = ", ".join(map(connection.ops.quote_name, connection.introspection.table_names(cursor)))
+        while True:
+            try:
+                with transaction.atomic():
+                    cursor.execute(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE NOWAIT")
+                return
+            except OperationalError as error:
+                if time.monotonic() > end:
+                    raise InUse from error
+                time.sleep(0.1)
 
 
 @contextmanager

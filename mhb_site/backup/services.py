@@ -236,12 +236,15 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
     call_command("migrate", verbosity=0)
     try:
         with transaction.atomic(durable=True):
+            rows.lock_tables()
             _check_unused()
             _restore_files(folder, about)
             _restore_rows(folder, about["tables"], say)
             SitePause.objects.get_or_create()  # processes may run already
             audit = Audit()
             faults = sum(1 for _fault in verification.check(audit))
+    except rows.InUse as error:
+        raise BackupError("The site's processes use this database: stop them, and restore again.") from error
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:

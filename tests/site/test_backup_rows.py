@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from generation.models import Call, Endpoint, SentImage
-from mhb_site.backup.rows import BackupTable, RowError, emptied
+from mhb_site.backup.rows import BackupTable, InUse, RowError, emptied, lock_tables, tables
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 # What the text form of COPY has signs for, beside null of JSON and of SQL.
@@ -39,6 +39,33 @@ def test_a_row_that_does_not_fit_is_named() -> None:
     pk = broken[table.columns.index("id")]
     with pytest.raises(RowError, match=rf"generation_endpoint, row {pk} does not fit into this database: "):
         table.insert([lines[0], json.dumps(broken), lines[2]])
+
+
+def test_a_restore_is_refused_while_another_process_uses_a_table(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that one waits for another table meanwhile, which would be a deadlock."""
+    if connection.vendor != "postgresql":
+        pytest.skip("PostgreSQL only")
+    monkeypatch.setattr("mhb_site.backup.rows.LOCK_SECONDS", 0.3)
+    other = connection.copy()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            lock_tables()
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
+            assert cursor.fetchone()[0] >= len(tables())
+        other.set_autocommit(False)
+        with other.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM generation_endpoint")
+        with pytest.raises(InUse), transaction.atomic():
+            lock_tables()
+        with other.cursor() as cursor:  # none of the locks is left
+            cursor.execute("UPDATE generation_call SET attempt = attempt")
+        other.rollback()
+        with transaction.atomic():
+            lock_tables()
+    finally:
+        other.close()
 
 
 def schema() -> list[tuple[str, ...]]:
