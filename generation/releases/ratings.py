@@ -117,15 +117,19 @@ def agreement(samples: Sequence[SampleRef], canary: str) -> list[dict[str, Any]]
     Computed as `verify_release.py` does from the ratings; the categories are the answers that the
     cases' forms offer.
     """
-    result, scales = Agreement(), defaultdict[tuple[str, str], list[Scale]](list)
+    result, scales = Agreement(), defaultdict[tuple[str, str], dict[int, Scale]](dict)
     for chunk in chunked(iter(samples)):
         case_of = {key: case for key, _version, case in chunk}
         offered = offered_answers(case_of.values())
         for reviews in _reviews([chunk], canary):
             for sample, rows in groupby(_blind(reviews), itemgetter("sample_id")):
                 for pair, question in result.add(rows):
-                    scales[pair, question].append(offered[case_of[sample]].get(question, Scale(())))
-    categories = {key: merged(of_line, result.given(key)).answers for key, of_line in scales.items()}
+                    case = case_of[sample]
+                    scales[pair, question][case] = offered[case].get(question, Scale(()))
+    categories = {}
+    for key, of_line in scales.items():
+        oldest_first = [of_line[case] for case in sorted(of_line)]
+        categories[key] = merged(oldest_first, result.given(key)).answers
     return result.lines(categories)
 
 

@@ -5,7 +5,7 @@ counted cases offer. A form may change between cases; then the answers of all of
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,24 +70,25 @@ def scales_of(form: Mapping[str, Any]) -> dict[str, Scale]:
     return result
 
 
-def merged(scales: Iterable[Scale], given: Iterable[str] = ()) -> Scale:
+def merged(scales: Sequence[Scale], given: Iterable[str] = ()) -> Scale:
     """The answers of all these scales of a question, oldest first.
 
     Numbers are in their order. Otherwise the newest scale has its own order, and an answer that it
-    does not offer stands behind the one that it followed in its own. `given`: answers, of which
-    those that no scale offers (several choices at once, or what an older program stored) are added.
+    does not offer stands behind the one that it followed in its own. Answers without an order in
+    one of the scales have none together, unless all are numbers. `given`: answers, of which those
+    that no scale offers (several choices at once, or what an older program stored) are added.
     """
-    versions = list(dict.fromkeys(scales)) or [Scale(())]
-    newest = versions[-1]
-    answers = list(newest.answers)
-    for scale in reversed(versions[:-1]):
+    versions = list(dict.fromkeys(reversed(scales))) or [Scale(())]  # the newest first
+    answers = list(versions[0].answers)
+    for scale in versions[1:]:
         for place, answer in enumerate(scale.answers):
             if answer not in answers:
                 answers.insert(answers.index(scale.answers[place - 1]) + 1 if place else 0, answer)
     answers += sorted(set(given) - set(answers))
-    if newest.ordinal and _are_numbers(answers):
-        answers.sort(key=int)
-    return Scale(tuple(answers), newest.ordinal)
+    has_order = [scale.ordinal for scale in versions]
+    if any(has_order) and _are_numbers(answers):
+        return Scale(tuple(sorted(answers, key=int)), ordinal=True)
+    return Scale(tuple(answers), all(has_order))
 
 
 def _are_numbers(answers: Iterable[str]) -> bool:

@@ -17,7 +17,7 @@ from django.urls import reverse
 from generation.models import Release
 from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
-from generation.releases import export, services
+from generation.releases import export, ratings, services
 from generation.releases.data_card import data_card, intended_use
 from generation.releases.freezing.composition import Composition
 from generation.releases.programs import verify_release
@@ -25,6 +25,7 @@ from generation.releases.queries import exported_samples
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
 from review.quality.reliability import agreement_table
+from review.quality.scales import Scale
 from review.rules.blocks import Highlight, passage_texts
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, conversations_file, endpoint, import_file, make_release, run_batch
@@ -323,3 +324,22 @@ def test_this_site_knows_the_releases_that_it_wrote(release: Release, tmp_path: 
     assert verify_release.faults_of(tmp_path) == []
     [fault] = json.loads(manage("verify_release", tmp_path, "--json")[1])["faults"]
     assert "never with these checksums" in fault
+
+
+def test_answers_of_a_release_have_the_order_of_the_newest_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sample was rejected once: its case is newer than that of the second."""
+
+    def answers_to(samples: list[tuple[str, int, int]]) -> list[ratings.ReviewData]:
+        found = []
+        for key, _version, case in samples:
+            for role in ("primary", "secondary"):
+                about = (key, "1", f"rater-{role}", role, "blind", "false")
+                found.append((case, about, "approve", {"questions": {"harm": {"value": "none"}}}))
+        return found
+
+    forms = {9: {"harm": Scale(("much", "none"), ordinal=True)}, 2: {"harm": Scale(("none", "much"), ordinal=True)}}
+    monkeypatch.setattr(ratings, "_reviews", lambda chunks, _canary: map(answers_to, chunks))
+    monkeypatch.setattr(ratings, "offered_answers", lambda _cases: forms)
+    lines = ratings.agreement([("a", 2, 9), ("b", 1, 2)], "canary")
+    [harm] = [line for line in lines if line["question"] == "harm"]
+    assert harm["categories"] == ["much", "none"]

@@ -19,6 +19,7 @@ from review.quality import activity
 from review.quality.agreement import AgreementEstimate, MissingReason
 from review.quality.progress import progress, project
 from review.quality.reliability import AgreementLine, Dot, RaterPair, Share, Week, agreement_table, figures, my_week
+from review.quality.scales import Scale, merged
 from review.rules.case_spec import answers_to_json, spec_to_json
 from review.rules.questions import Answer, Answers, Choice, Form, Level, Question, RubricAnswer
 from review.rules.state_machine import Phase, Policy, Role, State
@@ -243,6 +244,21 @@ def test_severities_of_an_older_form_keep_their_order(ana: User, bo: User) -> No
         both = [approval(rubrics=findings[level]) for level in (first, second)]
         review_by_both(ana, bo, *both, number=number, form=form)
     assert lines()["severity"].agreement.categories == ("n", "m", "d")
+
+
+def test_the_newest_form_gives_the_order_also_if_it_is_an_old_one_again() -> None:
+    two, four = Scale(("none", "much"), ordinal=True), Scale(("none", "much", "more", "most"), ordinal=True)
+    other = Scale(("much", "none"), ordinal=True)
+    assert merged([two, other]).answers == ("much", "none")
+    assert merged([two, other, two]).answers == ("none", "much")
+    assert merged([four, two]).answers == ("none", "much", "more", "most")
+
+
+def test_words_and_numbers_together_are_no_scale() -> None:
+    words, numbers = Scale(("bad", "good", "best")), Scale(("1", "2", "3"), ordinal=True)
+    assert not merged([words, numbers]).ordinal
+    assert not merged([numbers, words]).ordinal
+    assert merged([numbers, Scale(("1", "10"))]) == Scale(("1", "2", "3", "10"), ordinal=True)
 
 
 def test_the_answers_that_may_be_given_are_those_of_the_cases_that_count(ana: User, bo: User) -> None:
