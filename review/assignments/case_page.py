@@ -21,6 +21,7 @@ from review.answers.side_by_side import (
     wording_offers,
 )
 from review.assignments.refusals import NOT_REFUSED, RefusedForm
+from review.discussion.remarks import discussion
 from review.labels import translate
 from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -128,6 +129,7 @@ def render_case(
         "rubrics_disputed": is_dispute_about_rubrics(turn, columns),
         "objection": turn.objection,
         "columns": columns,
+        "remarks": discussion(me, case, turn),
         "marks": marks(spec, spec.form, answers.highlights, columns),
         "proposals": shown_proposals,
         "agreed_fields": agreed_fields,

@@ -56,14 +56,15 @@ class SearchRound:
     Attributes:
         reason: why the physician gets a case of this round, if that depends on the round alone.
         lapsed: the rows still name a holder, whose lease has run out.
-        experience_of: the physician, if the rows also have adjudications that come too early for
-            them: only one that is found is looked at, as that takes a long statement.
+        untested: the physician, if the rows also have work that requires a calibration, and
+            adjudications that come too early for them: only a row that is found is looked at, as
+            that takes statements of its own.
     """
 
     rows: QuerySet[Assignment]
     reason: str = ""
     lapsed: bool = False
-    experience_of: User | None = None
+    untested: User | None = None
 
     def lock_first(self) -> Assignment | None:
         """Lock the first row that nobody else has locked.
@@ -72,8 +73,13 @@ class SearchRound:
         """
         rows = self.rows.select_for_update(skip_locked=True, of=("self",))
         found = rows.first()
-        while found is not None and self.experience_of and _comes_too_early(found, self.experience_of):
-            rows = rows.exclude(turn=found.turn, case__benchmark=found.case.benchmark)
+        while found is not None and self.untested is not None:
+            if found.calibration and found.calibration not in queries.passed_benchmarks(self.untested):
+                rows = rows.exclude(calibration=found.calibration)
+            elif _comes_too_early(found, self.untested):
+                rows = rows.exclude(turn=found.turn, case__benchmark=found.case.benchmark)
+            else:
+                return found
             found = rows.first()
         return found
 
@@ -128,7 +134,7 @@ def first_round(physician: User, chosen: ChosenWork = ANY) -> SearchRound:
     """The first of `search_rounds` over work that is reserved for nobody, in a short statement."""
     released = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED, case=OuterRef("case"))
     rows = turn_rows(physician).filter(
-        _fitting(physician, trained=False),
+        _fitting(physician, trained=True),
         _free_for(physician),
         ~Exists(released),
         ~_seen_earlier_version(physician),
@@ -136,7 +142,7 @@ def first_round(physician: User, chosen: ChosenWork = ANY) -> SearchRound:
         hold=Hold.OPEN,
         reserved_for=None,
     )
-    return SearchRound(rows.order_by(*QUEUE, "pk"), experience_of=physician)
+    return SearchRound(rows.order_by(*QUEUE, "pk"), untested=physician)
 
 
 def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bool = True) -> Iterator[SearchRound]:

@@ -6,7 +6,7 @@ from itertools import chain
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Exists, Q
 from django.utils import timezone
 
 from review import errors
@@ -14,6 +14,7 @@ from review.access import visibility
 from review.assignments import case_queue, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
+from review.calibration.queries import items as calibration_items
 from review.cases.services import lease
 from review.discussion.remarks import check_rate
 from review.models import Assignment, Declined, Draft, Event, Notice, Review, User
@@ -41,7 +42,8 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
     # An attempt fails only because somebody else claimed the case, so the queue makes progress.
     for _attempt in range(20):
         with recording_events():
-            me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
+            has_items = Exists(calibration_items(active=True))
+            me = User.objects.select_for_update(no_key=True).annotate(has_items=has_items).get(pk=physician.pk)
             mine = Q(physician=me, hold=Hold.HELD) | Q(reserved_for=me, hold=Hold.OPEN)
             holds = set(Assignment.objects.filter(mine).values_list("hold", flat=True))
             held = None
@@ -51,7 +53,7 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
                 return renew(held)
             if case_queue.blocking_reason(me) is not None:
                 return None
-            has_copy = services.prepare_copy(me)
+            has_copy = services.prepare_copy(me, with_items=me.has_items)
             is_reserved = has_copy or Hold.OPEN in holds
             rounds = case_queue.search_rounds(me, chosen, reserved_too=is_reserved)
             if not is_reserved:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Subquery
 from django.utils import timezone
 
 from review.audit import chain_entries
@@ -149,29 +149,40 @@ ANCHOR = "anchor"  # its key in the event's data
 def anchor_of(chain: str) -> str:
     """Where a chain ends now, as ``cases:SEQUENCE:HASH``; empty if it has no events or no head."""
     head = ChainHead.objects.filter(pk=chain).first()
-    if head is None or not head.sequence:
+    if head is None:
         return ""
-    return f"{CHAIN_NAMES[chain]}:{head.sequence}:{head.hash}"
+    return _anchor(chain, head.sequence, head.hash)
 
 
-def _record_other_end(name: str, events: Sequence[Event | PersonEvent]) -> None:
-    """Add the end of the other chain to the first checkpoint of the transaction, if there is one.
+def _anchor(chain: str, sequence: int | None, digest: str | None) -> str:
+    if not sequence:
+        return ""
+    return f"{CHAIN_NAMES[chain]}:{sequence}:{digest}"
 
-    Without a lock: a committed end stays in its chain, and two locks could deadlock.
+
+def _locked_head(name: str, events: Sequence[Event | PersonEvent]) -> ChainHead:
+    """The end of a chain, locked.
+
+    The first checkpoint among the events, if there is one, gets the end of the other chain. Without
+    a lock: a committed end stays in its chain, and two locks could deadlock.
     """
-    for event in events:
-        if event.kind in CHECKPOINTS[name]:
-            if anchor := anchor_of(OTHER_CHAIN[name]):
-                event.data[ANCHOR] = anchor
-            return
+    heads = ChainHead.objects.select_for_update()
+    checkpoints = [event for event in events if event.kind in CHECKPOINTS[name]]
+    if not checkpoints:
+        return heads.get(pk=name)
+    other = ChainHead.objects.filter(pk=OTHER_CHAIN[name])
+    other_sequence, other_hash = Subquery(other.values("sequence")), Subquery(other.values("hash"))
+    head = heads.annotate(other_sequence=other_sequence, other_hash=other_hash).get(pk=name)
+    if anchor := _anchor(OTHER_CHAIN[name], head.other_sequence, head.other_hash):
+        checkpoints[0].data[ANCHOR] = anchor
+    return head
 
 
 def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent]) -> None:
     """Append events to the chain of this name, and move its head."""
     if not events:
         return
-    head = ChainHead.objects.select_for_update().get(pk=name)
-    _record_other_end(name, events)
+    head = _locked_head(name, events)
     cases = {event.case_id for event in events if isinstance(event, Event)}
     last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
     numbers: dict[int, int] = {}
@@ -186,4 +197,4 @@ def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent
         event.hash = chain_entries.digest(chain_entries.entry(event, head.key))
         head.sequence, head.hash = event.sequence, event.hash
     model._default_manager.bulk_create(events)
-    head.save(update_fields=["sequence", "hash"])
+    ChainHead.objects.filter(pk=name).update(sequence=head.sequence, hash=head.hash)

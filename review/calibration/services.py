@@ -98,14 +98,16 @@ def offer_again(physician: User, *, actor: User) -> int:
     return len(offered)
 
 
-def prepare_copy(physician: User) -> bool:
+def prepare_copy(physician: User, *, with_items: bool) -> bool:
     """Create the copy that is due for the physician, if any. Needs the transaction of the claim.
 
     A copy is a calibration case (before work or mixed in) or a repeat. The draw depends on the
     account and on its number of reviews, so claiming again draws the same. Returns whether a copy
     waits for the physician now.
+
+    `with_items`: whether there are active calibration items.
     """
-    if settings.MHB_REPEAT_SHARE <= 0 and not items(active=True).exists():
+    if settings.MHB_REPEAT_SHARE <= 0 and not with_items:
         return False
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK

@@ -36,6 +36,7 @@ from review.cases.forms import (
 from review.common.decorators import download, redirect_saying, requires, signed_in_account
 from review.common.figures import telling_age
 from review.common.lists import apply_bulk_action, list_context
+from review.discussion.remarks import discussion
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
 from review.people import queries as people_queries
@@ -146,8 +147,8 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
-    spec = case.localized_spec
-    columns = named_columns(readable_reviews(signed_in_account(request), case))
+    reader, spec = signed_in_account(request), case.localized_spec
+    columns = named_columns(readable_reviews(reader, case))
     last = {column.role: column for column in columns}
     # Marks in the text need short names: the role alone.
     short = [replace(column, who=str(ROLES[role])) for role, column in last.items()]
@@ -158,6 +159,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "columns": columns,
         "marks": marks(spec, spec.form, (), short),
         "trail": queries.trail(case),
+        "remarks": discussion(reader, case),
         "holds": visibility.assignments_of(case),
         "versions": queries.versions(case),
         "rewording": rewordings_queries.pending().filter(case=case).first(),

@@ -1,15 +1,19 @@
 """Comments on a case and its passages, with mentions."""
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from review import errors
 from review.audit.trail import record, recording_events
 from review.common import notifications
+from review.labels import ANONYMOUS_ROLES
 from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
 from review.models.usernames import normalize_username
 from review.rules import limits
@@ -18,6 +22,8 @@ from review.rules.permissions import Can, UserRole, allowed
 from review.turns.turn import Moment, ReviewTurn, turn_in
 
 _MENTION = re.compile(r"(?<![A-Za-z0-9_@])@([A-Za-z0-9_.+-]*[A-Za-z0-9_])")
+
+AUTHORS: dict[str, Promise] = {"you": _("You"), "admin": _("Admin"), "physician": _("A physician"), **ANONYMOUS_ROLES}
 
 
 def discussed_case(author: User, case_id: int) -> Case:
@@ -52,6 +58,9 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
         if words:
             anchor = _anchor(author, case, words, passage)
         new = Remark.objects.create(case=case, author=author, anchor=anchor, text=text.strip(), at=timezone.now())
+        if not case.discussed:
+            case.discussed = True
+            case.save(update_fields=["discussed"])
         if mentioned := _mentioned_users(new):
             Notice.objects.bulk_create(
                 Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at) for user in mentioned
@@ -137,12 +146,44 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
     return anchor | ({"source": True} if match.source else {})
 
 
-def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
-    """The part of a case's discussion that `user` may read, oldest first."""
+@dataclass(frozen=True, slots=True)
+class ShownRemark:
+    """A remark, and its author as its reader may know them."""
+
+    remark: Remark
+    author: str | Promise
+
+
+def discussion(reader: User, case: Case, turn: ReviewTurn | None = None) -> list[ShownRemark]:
+    """The remarks that `reader` may read, with authors: real names only for who oversees cases.
+
+    Pass the `turn` of `reader` if it is at hand.
+    """
+    if not case.discussed:
+        return []
+    remarks = remarks_shown_to(reader, case, turn)
+    if allowed(reader, Can.OVERSEE):
+        return [ShownRemark(remark, str(remark.author)) for remark in remarks]
+    roles = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
+    names = {**dict(roles), reader.pk: "you"}
+    shown = []
+    for remark in remarks:
+        others = "physician"
+        if remark.author.role == UserRole.ADMIN:
+            others = "admin"
+        shown.append(ShownRemark(remark, AUTHORS[names.get(remark.author_id, others)]))
+    return shown
+
+
+def remarks_shown_to(user: User, case: Case, turn: ReviewTurn | None = None) -> QuerySet[Remark]:
+    """The part of a case's discussion that `user` may read, oldest first.
+
+    Pass the `turn` of `user` if it is at hand.
+    """
     remarks = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
         return remarks
-    turn = turn_in(user, case)
+    turn = turn or turn_in(user, case)
     if turn is None:
         return remarks.none()
     readable = Q(author=user)

@@ -123,7 +123,7 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         try:
-            remarks.remark(author, case_id, data["text"], quote=data["quote"], passage=data["passage"])
+            case = remarks.remark(author, case_id, data["text"], quote=data["quote"], passage=data["passage"]).case
         except (errors.EmptyText, errors.TooManyComments) as refused:
             form.add_error("text", refused.message)
         except errors.PassageUnknown as refused:
@@ -131,12 +131,12 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     htmx = getattr(request, "htmx", False)
     unknown = remarks.unknown_mentions(author, case, form.data.get("text", ""))
     if form.errors:
-        context = {"case": case, "user": author, "refused": form}
+        context = {"case": case, "remarks": remarks.discussion(author, case), "refused": form}
         return render(
             request, "review/discussion/_talk.html" if htmx else "review/discussion/remark.html", context, status=422
         )
     if htmx:
-        context = {"case": case, "user": author, "unknown_mentions": unknown}
+        context = {"case": case, "remarks": remarks.discussion(author, case), "unknown_mentions": unknown}
         return render(request, "review/discussion/_talk.html", context)
     if unknown:
         text = _("Nobody was notified under: %(names)s") % {"names": ", ".join(f"@{name}" for name in unknown)}

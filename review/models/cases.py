@@ -50,6 +50,7 @@ class Case(models.Model):
     fresh_eyes_required = models.BooleanField(default=False)
     simulated = models.BooleanField(default=False)
     priority = models.SmallIntegerField(default=0)
+    discussed = models.BooleanField(default=False, db_default=False)  # somebody has commented on it
     state = models.CharField(max_length=16, choices=choices_of(State), default=State.PRIMARY)
     ground = models.CharField(max_length=32, blank=True)
     opened_at = models.DateTimeField()
