@@ -401,6 +401,7 @@ def _rubric(
     return ControlRow(
         number=number,
         title=rubric.criterion,
+        heading=rubric_title(number),
         choice=builder.control(name, finding.value, options, id_=id_, chosen=[chosen]),
         note=builder.control(f"{name}.note", finding.note, id_=f"{id_}-note"),
         when=_field_and_value(form.rubrics_when),
@@ -442,7 +443,7 @@ def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
             yield from _repeated(gettext("Source %(number)s"), filled.citations)
     for row in filled.rubrics:
         for control in row.controls:
-            yield rubric_title(row.number), control
+            yield row.heading, control
     for harm in filled.harms:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
     yield from _repeated(gettext("Your rubric %(number)s"), filled.added)

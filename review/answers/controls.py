@@ -60,7 +60,8 @@ class ControlRow:
     """A question, or a rubric with its controls (`question` is None).
 
     Attributes:
-        heading: the title; of a question that is always asked with its place among these.
+        heading: the title, of a question that is always asked with its place among these; of a
+            rubric, its number.
         diff: the corrected wording compared with the original.
         committed: answered before the traps were revealed, hence read-only.
         asks: the question in words; the title names the criterion.
