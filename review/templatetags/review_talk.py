@@ -10,6 +10,7 @@ from review.rules.state_machine import State
 
 register = template.Library()
 
+
 @register.filter
 @lru_cache(maxsize=256)  # every page with a case shows the same guideline
 def markdown(text: str, top: int) -> SafeString:
@@ -33,5 +34,3 @@ def markdown(text: str, top: int) -> SafeString:
 def built_in_guideline(benchmark: str, stage: str) -> str:
     """`{% built_in_guideline benchmark stage as text %}`: the benchmark's own text, or ""."""
     return guidelines.built_in(benchmark, State(stage))
-
-

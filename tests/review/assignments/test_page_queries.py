@@ -147,3 +147,11 @@ def test_lists_cost_the_same_however_long_they_are(
         name: len(queries) for name, queries in few.items()
     }
     assert len(calibration_queries.results()) == 8
+
+
+def test_a_claimed_case_and_its_page_take_few_statements(client: Client) -> None:
+    open_first_look_case()
+    asked = statements(lambda: client.post(f"{reverse('review:next')}?here"))
+    # Session, account; account locked, what is held, search, claim, four of the trail; notices.
+    assert len(asked) == 11, "\n".join(asked)
+    assert not [sql for sql in asked if "review_remark" in sql], "nobody has commented on the case"
