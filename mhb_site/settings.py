@@ -383,6 +383,7 @@ LOGGING = {
     "loggers": {
         "axes": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
+        "httpx2": {"level": "WARNING"},  # the ledger has every call
         "kombu.connection": {"level": "ERROR"},
         "psycopg.pool": {"level": "ERROR"},  # it warns at every attempt; mhb_site.server.startup says it once
         "waitress": {"level": "WARNING"},

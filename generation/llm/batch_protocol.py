@@ -19,7 +19,7 @@ from generation.llm.reply_reading import billed, body_of, read_completion, read_
 from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
-    from generation.llm.http.transport import HTTPResponse
+    import httpx2
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +81,8 @@ class BatchClient:
 
     async def upload(self, name: str, lines: bytes) -> str:
         """Upload a file of requests (JSON Lines); returns its id at the endpoint."""
-        from aiohttp import FormData
-
-        form = FormData({"purpose": "batch"})
-        form.add_field("file", lines, filename=f"{name}.jsonl", content_type="application/jsonl")
-        return _id_of(await self._ask("POST", "/files", TRANSFER_SECONDS, data=form))
+        file = {"file": (f"{name}.jsonl", lines, "application/jsonl")}
+        return _id_of(await self._ask("POST", "/files", TRANSFER_SECONDS, data={"purpose": "batch"}, files=file))
 
     async def rehearse(self, line: Mapping[str, Any], seconds: float) -> None:
         """Upload a file of one request, look for batches and delete the file: nothing is billed."""
@@ -109,7 +106,7 @@ class BatchClient:
             "completion_window": WINDOW,
             "metadata": {MARK_KEY: mark},
         }
-        return _parse_state(await self._ask("POST", "/batches", json=json.dumps(batch).encode()), self._client.key)
+        return _parse_state(await self._ask("POST", "/batches", content=json.dumps(batch).encode()), self._client.key)
 
     async def look_up(self, mark: str, since: datetime, file: str = "") -> ProviderState | None:
         """Find the batch with this mark or uploaded file among those created since then.
@@ -156,7 +153,7 @@ class BatchClient:
         reading ends with one more None.
         """
         response = await self._call(self._open(file), self._settings.timeout)
-        pieces, lines = response.pieces(), _Lines(self._max_line)
+        pieces, lines = response.aiter_bytes(), _Lines(self._max_line)
         left = TRANSFER_SECONDS  # seconds of reading, without the time that the caller needs between results
         number = 0
         try:
@@ -180,21 +177,23 @@ class BatchClient:
                 if not piece:
                     return
         finally:
-            response.close()
+            await response.aclose()
 
-    async def _open(self, file: str) -> "HTTPResponse":
+    async def _open(self, file: str) -> "httpx2.Response":
         """Open a file at the endpoint for reading."""
+        from generation.llm.http.transport import decode_text
+
         if not file.strip("."):
             raise ServerError("This is not a reply of the batch protocol: the file has no name.")
         place = f"/files/{quote(file, safe='')}/content"
-        response = await self._client.open("GET", place, limit=MAX_RESULTS, seconds=TRANSFER_SECONDS)
+        response = await self._client.open("GET", place, limit=MAX_RESULTS, timeout=TRANSFER_SECONDS)
         if response.is_success:
             return response
         try:
-            piece = await anext(response.pieces(), b"")
+            piece = await anext(response.aiter_bytes(), b"")
         finally:
-            response.close()
-        raise file_error(response, response.decoded(piece), self._client.key)
+            await response.aclose()
+        raise file_error(response, decode_text(piece, response.charset_encoding, MAX_RESULTS), self._client.key)
 
     def _parse_line(self, line: str) -> LineResult | None:
         """Parse a line of results.
@@ -244,7 +243,7 @@ class BatchClient:
         seconds = seconds or self._settings.timeout
 
         async def answer() -> dict[str, Any]:
-            response, text = await self._client.fetch(method, place, seconds=seconds, **request)
+            response, text = await self._client.fetch(method, place, timeout=seconds, **request)
             if not response.is_success:
                 raise file_error(response, text, self._client.key)
             body = json.loads(text)

@@ -75,7 +75,7 @@ from generation.llm.request_body import (
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts, Usage
 
-if TYPE_CHECKING:  # takes half a second to import
+if TYPE_CHECKING:  # takes a second to import
     from generation.llm.http.transport import Client
 
 BACKOFF_BASE = 1.0  # seconds
@@ -415,6 +415,8 @@ class Gateway:
 
     async def _send(self, draft: Attempt, client: "Client") -> tuple[Reply | LLMError, int | None]:
         """Send one POST; returns its outcome, and the HTTP status if there was a response."""
+        import httpx2
+
         from generation.llm.http.transport import ReplyTooLong
 
         settings, request, body = draft.settings, draft.request, draft.sent
@@ -426,6 +428,7 @@ class Gateway:
                 body = await asyncio.to_thread(with_image_data, body, self.open_image)
             except LookupError as missing:
                 return BadRequest(f"The image {missing} is not stored here."), None
+        timeout = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
@@ -434,14 +437,13 @@ class Gateway:
                 response, text = await client.fetch(
                     "POST",
                     place,
-                    json=json.dumps(body).encode(),
-                    seconds=settings.timeout,
-                    connect=min(CONNECT_TIMEOUT, settings.timeout / 2),
+                    content=json.dumps(body).encode(),
+                    timeout=timeout,
                     limit=limit,
                 )
         except ReplyTooLong as failure:
-            too_long = BrokenReply(str(failure), http_status=failure.status)
-            if failure.status < 300 and not vector_count:  # billed, though nobody read what for
+            too_long = BrokenReply(str(failure), http_status=failure.response.status_code)
+            if failure.response.is_success and not vector_count:  # billed, though nobody read what for
                 too_long.reply = Reply("", usage=Usage(tokens_out=limit_of(draft.sent) or MOST_TOKENS))
             return too_long, too_long.http_status
         except failures as failure:

@@ -30,14 +30,14 @@ from generation.llm.errors import (
     TLSFailed,
     UnexpectedError,
 )
-from generation.llm.http.access import Forbidden
+from generation.llm.http.access import PORTS, Forbidden
 from generation.llm.http.redaction import without_key
 from generation.llm.parsing import storable
 from generation.llm.provider_words import error_class, speaks_of_format
 from generation.llm.types import ModelSettings
 
-if TYPE_CHECKING:  # takes half a second to import, so it is imported late
-    from generation.llm.http.transport import HTTPResponse
+if TYPE_CHECKING:  # takes a second to import, so it is imported late
+    import httpx2
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,9 @@ UNIX_TIME = 10**9  # from here on a number is one, in seconds or milliseconds
 def client_failures() -> tuple[type[Exception], ...]:
     """The exceptions that the client and its transport raise."""
     import aiohttp
+    import httpx2
 
-    return TimeoutError, aiohttp.ClientError, OSError
+    return TimeoutError, httpx2.HTTPError, aiohttp.ClientError, OSError
 
 
 def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
@@ -63,13 +64,13 @@ def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
 
     Raise it outside the `except` block: the failure in its context would expose the request.
     """
-    from aiohttp import ClientConnectionError, ClientPayloadError
+    import httpx2
 
-    if isinstance(failure, (ClientConnectionError, ClientPayloadError)):
+    if isinstance(failure, httpx2.HTTPError):
         return _connection_error(failure, api_key)
     if isinstance(failure, TimeoutError):
         return TimedOut(f"No answer within {timeout:g} s.")
-    return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))
+    return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # not mapped by the transport
 
 
 def unexpected_error(failure: Exception, api_key: str) -> LLMError:
@@ -81,7 +82,7 @@ def unexpected_error(failure: Exception, api_key: str) -> LLMError:
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
-def _redirect_detail(response: "HTTPResponse", api_key: str) -> str:
+def _redirect_detail(response: "httpx2.Response", api_key: str) -> str:
     location = clean(response.headers.get("location", ""), api_key)
     return f"The endpoint redirects; redirects are not followed: {location}"
 
@@ -97,7 +98,7 @@ def page_title(text: str) -> str:
     return f"The page: {' '.join(title.split())}"
 
 
-def file_error(response: "HTTPResponse", text: str, api_key: str) -> LLMError:
+def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for a failed response about a file or a batch."""
     if response.is_redirect:
         return BadRequest(_redirect_detail(response, api_key), http_status=response.status_code)
@@ -121,7 +122,7 @@ def body_error(status: int, body: Any, api_key: str, headers: Mapping[str, str])
     return status_error(status, error, code, api_key, _wait(headers, error))
 
 
-def completion_error(response: "HTTPResponse", text: str, api_key: str) -> LLMError:
+def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for a failed response to a completion or embeddings request."""
     if response.is_redirect:
         return NotFound(_redirect_detail(response, api_key), http_status=response.status_code)
@@ -238,36 +239,38 @@ def may_be_the_format(error: LLMError, sent: Mapping[str, Any], settings: ModelS
     )
 
 
-def _connection_error(failure: Exception, api_key: str) -> LLMError:
-    """The named error for a lost connection, read from the chain of causes."""
+def _connection_error(failure: Any, api_key: str) -> LLMError:
+    """The named error for a lost connection, read from the chain of causes.
+
+    The transport reports every lost connection as a timeout.
+    """
     from aiohttp import ClientConnectorError, ClientSSLError, ConnectionTimeoutError
 
     from generation.llm.http.transport import ReplyTooLong
 
     causes: list[BaseException] = []
-    cause: BaseException | None = failure
+    cause: BaseException | None = failure.__cause__
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
-    host, port = "", None  # of the connection that was not made
-    for connection in causes:
-        if isinstance(connection, ClientConnectorError):
-            host, port = connection.host, connection.port
-            break
     for refusal in causes:
         if isinstance(refusal, NotAllowed):
             return NotAllowed(refusal.detail)
-        if isinstance(refusal, Forbidden):  # raised before sending
-            return NotAllowed(f"Host: {host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
-    if isinstance(failure, ReplyTooLong):
-        return BrokenReply(str(failure))
-    detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}", api_key)
+        if isinstance(refusal, Forbidden):  # raised before sending, so the request is known
+            return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
+    detail = str(failure)
+    if causes:
+        detail = f"{type(causes[-1]).__name__}: {causes[-1]}"
+    detail = clean(detail, api_key)
+    if any(isinstance(cause, ReplyTooLong) for cause in (failure, *causes)):
+        return BrokenReply(detail)
     if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return HostNotFound(f"The host name {host} cannot be resolved.")
+        return HostNotFound(f"The host name {failure.request.url.host} cannot be resolved.")
     if any(isinstance(cause, (ClientSSLError, ssl.SSLError)) for cause in causes):
         return TLSFailed(detail)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return NobodyListens(f"{host}:{port} refuses connections.")
+        url = failure.request.url
+        return NobodyListens(f"{url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections.")
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):

@@ -154,7 +154,7 @@ async def _get(gateway: "Gateway", settings: ModelSettings, url: str) -> Any:
     try:
         client = gateway.client(settings)
         async with asyncio.timeout(SECONDS):
-            response, text = await client.fetch("GET", url, limit=MAX_LISTING, seconds=SECONDS)
+            response, text = await client.fetch("GET", url, limit=MAX_LISTING, timeout=SECONDS)
         if response.is_success:
             return json.loads(text)
         return None

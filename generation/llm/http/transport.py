@@ -12,19 +12,19 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from ipaddress import ip_address
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 import httpx2
+from openai import DefaultAioHttpClient
 
 from generation.llm.errors import NotAllowed
 from generation.llm.http.access import DEFAULT_ACCESS, RESOLVE_INTERVAL, Access, resolve
 
-MAX_BODY = 8 * 2**20  # bytes of a response, unless its request says otherwise: those about files and batches
-KEPT_URLS = 64  # the most addresses of which what was found out is kept
+LIMIT = "mhb_limit"  # the request extension with the maximum bytes of the response
+MAX_BODY = 8 * 2**20  # bytes, for requests without that extension: those about files and batches
+KEPT_URLS = 64  # the most addresses of which what was found out is kept: parsing one takes a tenth of a call
 PIECE = 2**16  # bytes that are decompressed at a time
-MAX_CONNECTIONS = 1_000
-KEEP_ALIVE = 5.0  # seconds for which an idle connection is kept
 
 # Accepted names of charsets. Others (hex, zlib, idna, punycode, ...) are transformations or very
 # slow.
@@ -51,161 +51,40 @@ def ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class BadCompression(aiohttp.ClientPayloadError):
-    """The response cannot be decompressed."""
+@lru_cache(KEPT_URLS)
+def parsed_url(url: str) -> httpx2.URL:
+    return httpx2.URL(url)
 
 
-class ReplyTooLong(aiohttp.ClientPayloadError):
-    """The response exceeds the limit of its request. `status`: its HTTP status, once known."""
+class ReplyTooLong(httpx2.DecodingError):
+    """The response exceeds the limit of its request."""
+
+    response: httpx2.Response
 
     def __init__(self, limit: int) -> None:
-        self.status = 0
+        self.limit = limit
         super().__init__(f"The response is longer than {limit} bytes.")
 
 
-class HTTPResponse:
-    """A response whose body is still to be read, up to a limit. Close it.
+class _GuardedTransport(httpx2.AsyncBaseTransport):
+    """Checks each request and each connection before it is made, whatever names resolve to."""
 
-    The limit applies to the compressed and to the decompressed bytes.
-    """
-
-    def __init__(self, response: aiohttp.ClientResponse, limit: int) -> None:
-        self.status_code, self.headers = response.status, response.headers
-        self.limit = limit
-        self._response = response
-
-    @property
-    def is_success(self) -> bool:
-        return 200 <= self.status_code <= 299
-
-    @property
-    def is_redirect(self) -> bool:
-        return 300 <= self.status_code <= 399
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The decompressed body. Raises ReplyTooLong, BadCompression."""
-        codings = _codings(self.headers.getall("Content-Encoding", []))
-        if codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):
-            raise BadCompression("The response uses a compression that was not requested.")
-        unpack = None
-        if codings:
-            unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        packed_size = size = 0
-        async for piece in self._response.content.iter_any():
-            packed_size += len(piece)
-            if packed_size > self.limit:
-                raise ReplyTooLong(self.limit)
-            if unpack is None:
-                yield piece
-                continue
-            while piece and not unpack.eof:  # bytes after the end are counted and ignored
-                unpacked = _unpack(unpack, piece)
-                size += len(unpacked)
-                if size > self.limit:
-                    raise ReplyTooLong(self.limit)
-                if unpacked:
-                    yield unpacked
-                piece = unpack.unconsumed_tail
-        if unpack is not None and packed_size and not unpack.eof:
-            raise BadCompression("The compressed response is incomplete.")
-
-    async def text(self) -> str:
-        """The body as text. Raises ReplyTooLong, BadCompression."""
-        data = b"".join([piece async for piece in self.pieces()])
-        return self.decoded(data)
-
-    def decoded(self, data: bytes) -> str:
-        """Bytes of the body as text. Raises ReplyTooLong."""
-        return decode_text(data, self._response.charset, self.limit)
-
-    def close(self) -> None:
-        self._response.close()
-
-
-def _codings(headers: list[str]) -> list[str]:
-    """The codings of a body, without those that change nothing."""
-    codings = []
-    for name in ",".join(headers).split(","):
-        coding = name.strip().lower()
-        if coding not in ("", "identity"):
-            codings.append(coding)
-    return codings
-
-
-class Transport:
-    """Calls only what `access` allows, follows no redirects, and keeps no cookies.
-
-    Each request and each connection is checked before it is made, whatever names resolve to.
-    """
-
-    # Not the SDK, nor the HTTP client below it: their models, headers and layers took as long as
-    # all the rest of a call (python -m bench.engine).
-    def __init__(self, access: Access = DEFAULT_ACCESS) -> None:
-        self._access = access
+    def __init__(self, inner: Any, access: Access) -> None:
+        self._inner, self._access = inner, access
         self._services: frozenset[tuple[str, int]] = frozenset()
         self._looked_up_at = -math.inf
         self._check_url = lru_cache(KEPT_URLS)(access.check_url)  # the rules never change
-        self._session: aiohttp.ClientSession | None = None
+        inner.client = self._session
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    async def open(
-        self,
-        method: str,
-        url: str,
-        *,
-        seconds: float,
-        connect: float | None = None,
-        limit: int = MAX_BODY,
-        **request: Any,
-    ) -> HTTPResponse:
-        """The response to a request; `request`: data, headers and `params`, as aiohttp takes them.
-
-        `seconds`: between two bytes; the caller limits the whole. `connect`: to connect. `limit`:
-        the most bytes of the response. Raises aiohttp's errors, with NotAllowed or Forbidden among
-        their causes for what is not allowed.
-        """
-        try:
-            self._check_url(url)
-        except NotAllowed as error:
-            raise aiohttp.ClientConnectionError(str(error)) from error
-        await self._look_up_services()
-        if self._session is None:
-            self._session = self._new_session()
-        timeout = aiohttp.ClientTimeout(total=None, connect=seconds, sock_connect=connect or seconds, sock_read=seconds)
-        response = await self._session.request(method, url, timeout=timeout, allow_redirects=False, **request)
-        return HTTPResponse(response, limit)
-
-    def _new_session(self) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
+        limits = self._inner.limits
         connector = aiohttp.TCPConnector(
-            limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE, ssl=ssl_context(), socket_factory=self._socket
+            limit=limits.max_connections or 0,
+            keepalive_timeout=limits.keepalive_expiry,
+            ssl=self._inner.ssl_context,
+            socket_factory=self._socket,
         )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept-Encoding": "gzip"},
-            auto_decompress=False,  # done here instead, in bounded pieces
-            trust_env=True,  # HTTPS_PROXY
-        )
-
-    async def _look_up_services(self) -> None:
-        """Look up the site's own services, once a minute."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_up_at <= RESOLVE_INTERVAL:
-            return
-        self._looked_up_at = now
-        services: set[tuple[str, int]] = set()
-        for service in self._access.services:
-            services.update(await resolve(*service))
-        self._services = frozenset(services)
+        return aiohttp.ClientSession(connector=connector)
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         """Create the socket for a new connection. Raises Forbidden."""
@@ -213,6 +92,56 @@ class Transport:
         if not self._access.hosts and family in (socket.AF_INET, socket.AF_INET6):
             self._access.check_address(ip_address(str(place[0]).partition("%")[0]), place[1], self._services)
         return socket.socket(family, kind, protocol)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            self._check_url(str(request.url))
+        except NotAllowed as error:
+            raise httpx2.ConnectError(str(error)) from error
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_up_at > RESOLVE_INTERVAL:
+            self._looked_up_at = now
+            services: set[tuple[str, int]] = set()
+            for service in self._access.services:
+                services.update(await resolve(*service))
+            self._services = frozenset(services)
+        response: httpx2.Response = await self._inner.handle_async_request(request)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Transport(DefaultAioHttpClient):
+    """Calls only what `access` allows, follows no redirects, and limits the size of responses.
+
+    The limit applies to the compressed and to the decompressed bytes.
+    """
+
+    def __init__(self, access: Access = DEFAULT_ACCESS) -> None:
+        self._access = access
+        super().__init__(headers={"Accept-Encoding": "gzip"}, verify=ssl_context())
+
+    def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
+        return _GuardedTransport(super()._init_transport(*args, **options), self._access)
+
+    def _init_proxy_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
+        return _GuardedTransport(super()._init_proxy_transport(*args, **options), self._access)
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        response = await super().send(request, **{**options, "stream": True, "follow_redirects": False})
+        try:
+            listed = response.headers.get_list("content-encoding", split_commas=True)
+            codings = [name.lower() for name in listed if name.lower() not in ("", "identity")]
+            response.headers.pop("content-encoding", None)  # decoded here instead, in bounded pieces
+            limit = request.extensions.get(LIMIT, MAX_BODY)
+            response.stream = _UnpackedStream(response.stream, codings, limit)  # type: ignore[arg-type]  # an asynchronous stream
+            if not stream:
+                await response.aread()
+        except BaseException:
+            await response.aclose()
+            raise
+        return response
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,37 +152,75 @@ class Client:
     url: str
     key: str = field(repr=False)
 
-    async def open(self, method: str, place: str, *, json: bytes | None = None, **request: Any) -> HTTPResponse:
+    async def open(self, method: str, place: str, *, limit: int = MAX_BODY, **request: Any) -> httpx2.Response:
         """The response to a request, whose body is still to be read. Close it.
 
-        `place`: the path below the address, or a whole URL. `json`: the body. Others: see
-        `Transport.open`.
+        `place`: the path below the address, or a whole URL. `limit`: the most bytes of its body.
         """
+        # Not the methods of the SDK: its models accept any body, and building a request with them
+        # takes longer than sending it (python -m bench.engine).
         headers = {"Authorization": f"Bearer {self.key}"}
-        if json is not None:
+        if "content" in request:
             headers["Content-Type"] = "application/json"
-            request["data"] = json
         if place.startswith("/"):
             place = f"{self.url}{place}"
-        return await self.transport.open(method, place, headers=headers, **request)
+        url = parsed_url(place)
+        built = self.transport.build_request(method, url, headers=headers, extensions={LIMIT: limit}, **request)
+        return await self.transport.send(built, stream=True)
 
-    async def fetch(self, method: str, place: str, **request: Any) -> tuple[HTTPResponse, str]:
-        """The response to a request, and its text. Raises ReplyTooLong. Arguments: as `open`."""
-        response = await self.open(method, place, **request)
+    async def fetch(
+        self, method: str, place: str, *, limit: int = MAX_BODY, **request: Any
+    ) -> tuple[httpx2.Response, str]:
+        """The response to a request, and its text. Raises ReplyTooLong with the response."""
+        response = await self.open(method, place, limit=limit, **request)
         try:
-            return response, await response.text()
+            data = b"".join([chunk async for chunk in response.aiter_bytes()])
+            return response, decode_text(data, response.charset_encoding, limit)
         except ReplyTooLong as error:
-            error.status = response.status_code
+            error.response = response
             raise
         finally:
-            response.close()
+            await response.aclose()
+
+
+class _UnpackedStream(httpx2.AsyncByteStream):
+    def __init__(self, packed: httpx2.AsyncByteStream, codings: list[str], limit: int) -> None:
+        self._packed, self._codings, self._limit = packed, codings, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):
+            raise httpx2.DecodingError("The response uses a compression that was not requested.")
+        unpack = None
+        if self._codings:
+            unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        packed_size = size = 0
+        async for piece in self._packed:
+            packed_size += len(piece)
+            if packed_size > self._limit:
+                raise ReplyTooLong(self._limit)
+            if unpack is None:
+                yield piece
+                continue
+            while piece and not unpack.eof:  # bytes after the end are counted and ignored
+                unpacked = _unpack(unpack, piece)
+                size += len(unpacked)
+                if size > self._limit:
+                    raise ReplyTooLong(self._limit)
+                if unpacked:
+                    yield unpacked
+                piece = unpack.unconsumed_tail
+        if unpack is not None and packed_size and not unpack.eof:
+            raise httpx2.DecodingError("The compressed response is incomplete.")
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()
 
 
 def _unpack(unpack: "zlib._Decompress", piece: bytes) -> bytes:
     try:
         return unpack.decompress(piece, PIECE)
     except zlib.error as error:
-        raise BadCompression(f"The response cannot be decompressed: {error}") from None
+        raise httpx2.DecodingError(f"The response cannot be decompressed: {error}") from None
 
 
 def decode_text(data: bytes, charset: str | None, limit: int) -> str:

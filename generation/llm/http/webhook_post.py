@@ -22,20 +22,15 @@ def post(url: str, body: bytes, headers: Mapping[str, str], secret: str, access:
 
 
 async def _post(url: str, body: bytes, headers: Mapping[str, str], secret: str, access: Access) -> int:
-    from generation.llm.http.transport import Transport  # takes half a second to import
+    from generation.llm.http.transport import LIMIT, Transport, decode_text  # takes a second to import
 
     failure: LLMError
     try:
-        async with asyncio.timeout(TIMEOUT), Transport(access) as transport:
-            response = await transport.open(
-                "POST", url, data=body, headers=dict(headers), seconds=TIMEOUT, limit=MAX_REPLY
-            )
-            try:
-                if response.is_success:
-                    return response.status_code
-                failure = file_error(response, await response.text(), secret)
-            finally:
-                response.close()
+        async with asyncio.timeout(TIMEOUT), Transport(access) as client:
+            sent = await client.post(url, content=body, headers=dict(headers), extensions={LIMIT: MAX_REPLY})
+        if sent.is_success:
+            return sent.status_code
+        failure = file_error(sent, decode_text(sent.content, sent.charset_encoding, MAX_REPLY), secret)
     except client_failures() as error:
         failure = named_error(error, secret, TIMEOUT)
     raise failure

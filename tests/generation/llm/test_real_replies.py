@@ -6,9 +6,9 @@ ended, whether it is a verdict, and by which way of asking.
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -54,8 +54,7 @@ def test_every_recorded_reply_is_read() -> None:
 @pytest.mark.parametrize("model", [SMOL, QWEN])
 def test_a_prompt_beyond_the_context_is_named_with_the_context(model: str) -> None:
     row: dict[str, Any] = BY_NAME[model, "too long"]
-    response: Any = SimpleNamespace(status_code=row["status"], headers={}, is_redirect=False)
-    error = completion_error(response, row["body"], NO_KEY)
+    error = completion_error(httpx2.Response(row["status"]), row["body"], NO_KEY)
     assert isinstance(error, ContextTooLong)
     assert "2048" in error.detail
 
