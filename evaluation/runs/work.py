@@ -1,8 +1,7 @@
 """A lane's work on a run: asks models, has answers judged, and stores both."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import compress
@@ -153,15 +152,18 @@ class _RunWork:
         return rows
 
     def _take(self, lane: RunningLane, count: int) -> Rows:
-        with _lock_release(self.run):
+        with transaction.atomic():
+            others = queues.concurrent_runs(self.run)
+            if others:  # these wait, so that they see the rows that are taken now in flight
+                Release.objects.select_for_update(of=("self",), no_key=True).get(pk=self.run.release_id)
             if not life_cycle.is_running(self.run.pk):
                 return []
             # Judgments first: answers that are paid for are judged before more questions are asked.
-            rows = self._take_judgments(lane, count)
-            rows = [*rows, *self._take_responses(lane, count - len(rows))]
+            rows = self._take_judgments(lane, count, others)
+            rows = [*rows, *self._take_responses(lane, count - len(rows), others)]
             return rows or self._take_policy_answers(lane, count)
 
-    def _take_judgments(self, lane: RunningLane, count: int) -> Rows:
+    def _take_judgments(self, lane: RunningLane, count: int, others: Sequence[int]) -> Rows:
         run = self.run
         judges, room = list[int](), 0
         for pk, endpoint in self.judges.items():
@@ -173,7 +175,7 @@ class _RunWork:
         open_rows: QuerySet[Any] = queues.judgments_to_take(run)
         if self.panel:
             open_rows = votes.votes_to_take(run, judges)
-        waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
+        waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run, others)
         rows: list[Any] = take(waiting, min(count, room), lane.claim)
         if self.panel or run.judging == Run.Judging.PER_RUBRIC:
             _load_inputs(rows)
@@ -195,7 +197,7 @@ class _RunWork:
             work.append((row, partial(judge, lane, row, earlier.get(judgment.response_id))))
         return work
 
-    def _take_responses(self, lane: RunningLane, count: int) -> Rows:
+    def _take_responses(self, lane: RunningLane, count: int, others: Sequence[int]) -> Rows:
         available = [pk for pk, endpoint in self.tested.items() if lane.room_for(endpoint)]
         if not available or count <= 0:
             return []
@@ -203,7 +205,7 @@ class _RunWork:
         if self.first is not None:
             responses = responses.filter(sample=self.first)
         responses = responses.filter(endpoint__in=available)
-        rows = take(queues.without_questions_in_flight(responses, self.run), count, lane.claim)
+        rows = take(queues.without_questions_in_flight(responses, self.run, others), count, lane.claim)
         samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
         earlier, rubrics = chains.earlier_answers(rows), rubrics_of(samples)
         work: Rows = []
@@ -502,15 +504,6 @@ class _RunWork:
             return [of_sample, f"{of_sample}:{answer}"]
 
         return lane.bind_models({"judge": self.judges[row.asks or 0]}, row, groups)
-
-
-@contextmanager
-def _lock_release(run: Run) -> Iterator[None]:
-    """Lock out other runs on the release while taking rows, so that they see these in flight."""
-    with transaction.atomic():
-        if not run.fresh and queues.concurrent_runs(run):
-            Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
-        yield
 
 
 def _outcome(reply: Reply) -> Outcome:

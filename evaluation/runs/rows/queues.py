@@ -1,5 +1,6 @@
 """The queues of a run's rows, and the runs that have work for lanes or provider batches."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -58,22 +59,23 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
 
 
 def concurrent_runs(run: Run) -> list[int]:
-    """The ids of other runs on the same release that may have rows in flight."""
+    """The ids of other runs on the same release whose answers a run may share.
+
+    None for a run that ignores cached replies: it waits for no other.
+    """
+    if run.fresh:
+        return []
     others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
     return list(others.values_list("pk", flat=True))
 
 
-def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
-    """The rows of a run, without those whose question a concurrent run has in flight.
+def without_questions_in_flight(rows: QuerySet[Any], run: Run, others: Sequence[int]) -> QuerySet[Any]:
+    """The rows of a run, without those whose question a concurrent run (`others`) has in flight.
 
-    Concurrent runs thus share the answers to the questions that they have in common; a run that
-    ignores cached replies waits for no other. The rows in flight are few, so they are read first: a
-    join with the queue would make the database sort the whole queue each time.
+    Concurrent runs thus share the answers to the questions that they have in common. The rows in
+    flight are few, so they are read first: a join with the queue would make the database sort the
+    whole queue each time.
     """
-    if run.fresh:
-        others = []
-    else:
-        others = concurrent_runs(run)
     if not others:
         return rows
     model = rows.model
@@ -153,7 +155,8 @@ def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 def _waits_for_others(run: Run) -> bool:
     """Whether concurrent runs have in flight everything that a lane might take."""
-    if run.fresh or not concurrent_runs(run):
+    others = concurrent_runs(run)
+    if not others:
         return False
     queued = {"run": run, "status": Status.QUEUED}
     if PolicyAnswer.objects.filter(**queued).exists():
@@ -162,7 +165,7 @@ def _waits_for_others(run: Run) -> bool:
     if run.panel:
         judging_rows = Vote.objects.filter(**queued)
     for queue in (responses_to_take(run).filter(status=Status.QUEUED), judging_rows):
-        if without_questions_in_flight(for_lanes(queue, run), run).exists():
+        if without_questions_in_flight(for_lanes(queue, run), run, others).exists():
             return False
     return True
 
