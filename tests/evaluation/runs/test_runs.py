@@ -253,7 +253,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
         for call in calls(run)
         for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
     )
-    assert reports_queries.report(run).cost == RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
+    assert RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
 
 
 # ------------------------------------------------------------------------------------ retry, cancel
@@ -274,7 +274,7 @@ def test_implausible_or_missing_token_counts_are_estimated_and_the_money_budget_
     assert (first.tokens_out, first.estimated) == (MAX_TOKENS, False)
     assert (second.tokens_in, second.tokens_out, second.estimated) == (5, -(-len(verdict_reply()) // 2), True)
     run.refresh_from_db()
-    assert (run.estimated, reports_queries.report(run).estimated) == (1, 1)
+    assert run.estimated == 1
     assert status_counts(run, Response) == {Status.DONE: 2}
     with fake_endpoint({**completion("Rest."), "usage": None}) as target, fake_endpoint(verdict_reply()) as judge:
         tested = endpoint(target.url, "unmetered", concurrency=1, **prices)
