@@ -65,6 +65,7 @@ Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+STATE = ("outcome", "said", "status", "error", "void")  # of `CriterionState`, and its columns
 ENDINGS = ("", *OUTCOMES)  # of responses; '': it has not ended, or there is none
 SAMPLE, RECORD = "sample", "record"  # units of clusters, beside those that a source format names
 
@@ -257,8 +258,16 @@ def build_frame(models: Sequence[str], datasets: Sequence[DataSet], rules: Mappi
     rows = rows.join(said, on=["response", "rubric"], how="left", maintain_order="left")
     if tables.variants_of:
         rows = rows.filter(pl.col("is_asked") | pl.col("status").is_not_null())
-    rows = _counted(_with_voids(rows.drop("is_asked"), tables.voids), rules)
-    rows = _with_units(rows, units)
+    rows = _with_voids(rows.drop("is_asked"), tables.voids)
+    decided = _decided(rows.select(STATE).unique(), rules)
+    rows = rows.join(decided, on=STATE, how="left", maintain_order="left", nulls_equal=True)
+    of_units = units.select("sample", "dataset", "cluster", "is_control", "is_held_out", "withdrawn")
+    rows = rows.drop("status", "error", "void").hstack(of_units[rows["unit"]])  # the number of a unit is its place
+    rows = rows.with_columns(
+        pl.col("said").fill_null("").cast(pl.Enum(_words(decided["said"], first=""))),
+        pl.col("outcome").fill_null(""),
+        ((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"),
+    )
     current = units.filter(~pl.col("withdrawn")).select("sample", "variant", "dataset")
     responses = tables.responses.join(current, on=["sample", "variant"])
     return Frame(
@@ -299,7 +308,8 @@ def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables) -> pl.D
     there for one in ten; so that a single row of a study cannot ask for a million others.
     """
     names = pl.Enum(models)
-    found = tables.responses.with_columns(pl.col("model").cast(names), pl.col("outcome").cast(pl.Enum(ENDINGS)))
+    outcome = pl.col("outcome").fill_null("").cast(pl.Enum(ENDINGS))  # null will be: no response
+    found = tables.responses.with_columns(pl.col("model").cast(names), outcome)
     found = found.join(units.select("unit", "sample", "variant"), on=["sample", "variant"])
     repeats = pl.DataFrame({"repeat": range(tables.repeats)}, schema={"repeat": pl.Int64})
     asked = pl.DataFrame({"model": models}, schema={"model": names}).join(repeats, how="cross")
@@ -313,13 +323,6 @@ def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables) -> pl.D
     return possible.join(found, on=keys, how="left").sort("unit", "model", "repeat")
 
 
-def _with_units(rows: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the columns of their units, and with `counts`."""
-    of_units = units.select("sample", "dataset", "cluster", "is_control", "is_held_out", "withdrawn")
-    rows = rows.hstack(of_units[rows["unit"]])  # the number of a unit is its place
-    return rows.with_columns(((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"))
-
-
 def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
     """The rows with `void`: why the verdict is void, null if it is not."""
     if voids.is_empty():
@@ -331,27 +334,22 @@ def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.coalesce("own", "void").alias("void")).drop("own")
 
 
-STATE = ("outcome", "said", "status", "error", "void")  # of `CriterionState`, and its columns
-
-
-def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
-    """The rows with what each counts as: there are few states, so each is decided once."""
-    states = rows.select(*STATE, pl.col("response").is_null().alias("is_missing")).unique()
+def _decided(states: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
+    """The states of criteria with what each counts as: there are few, so each is decided once."""
     decided = []
-    for *state, is_missing in states.iter_rows():
-        if is_missing:
+    for outcome, *words in states.iter_rows():
+        if outcome is None:  # there is no response
             decided.append(Counted(UNJUDGED, MISSING, False))
         else:
-            decided.append(counted(rules, CriterionState(*(word or "" for word in state))))
-    verdicts = {each.verdict for each in decided} - {UNJUDGED}
-    said = set(states["said"].drop_nulls().cast(pl.String)) - {""}
-    states = states.with_columns(
-        pl.Series("verdict", [each.verdict for each in decided], pl.Enum([UNJUDGED, *sorted(verdicts)])),
+            decided.append(counted(rules, CriterionState(outcome, *[word or "" for word in words])))
+    verdicts = pl.Series([each.verdict for each in decided], dtype=pl.String)
+    return states.with_columns(
+        verdicts.cast(pl.Enum(_words(verdicts, first=UNJUDGED))).alias("verdict"),
         pl.Series("why", [each.why for each in decided], pl.Enum(KINDS)),
         pl.Series("settled", [each.settled for each in decided], pl.Boolean),
     )
-    rows = rows.with_columns(pl.col("response").is_null().alias("is_missing"))
-    rows = rows.join(states, on=[*STATE, "is_missing"], how="left", maintain_order="left", nulls_equal=True)
-    return rows.drop("status", "error", "void", "is_missing").with_columns(
-        pl.col("said").fill_null("").cast(pl.Enum(["", *sorted(said)])), pl.col("outcome").fill_null("")
-    )
+
+
+def _words(column: pl.Series, first: str) -> list[str]:
+    """The different words of a column in order, behind the `first`."""
+    return [first, *sorted(set(column.drop_nulls().cast(pl.String)) - {first})]

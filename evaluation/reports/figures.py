@@ -39,15 +39,12 @@ class RateLine:
 
     rate: Rate
     row: RateRow
+    measured: MeasuredRate
     dataset: str
     value: str
     counted_href: str
     hits_href: str
     unjudged_href: str
-
-    @property
-    def measured(self) -> MeasuredRate:
-        return self.row.rates[self.rate.name]
 
     @property
     def drawn(self) -> float | None:
@@ -342,7 +339,7 @@ def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> l
             if has_controls:
                 arm = rate.arm
             hrefs = [link(row.endpoint, row.dataset, *chosen, names, arm) for names in links]
-            lines.append(RateLine(rate, row, labels[row.dataset], value, *hrefs))
+            lines.append(RateLine(rate, row, row.rates[rate.name], labels[row.dataset], value, *hrefs))
         table.append(tuple(lines))
     return table
 
