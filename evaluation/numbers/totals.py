@@ -152,17 +152,10 @@ def _totals_of(frame: Frame, rows: pl.DataFrame, units: Units, rates: Sequence[R
             sums = _scores(frame, cells, shape, rate)
         else:
             if rate.only not in counts:
-                counts[rate.only] = _counts(frame, cells, shape, rate)
+                counts[rate.only] = _summed(cells.filter(frame.on_criteria(rate)), shape)
             sums = _sums(frame, cells, counts[rate.only], rate)
         result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, frame.pooled, units, sums)
     return result
-
-
-def _counts(frame: Frame, cells: pl.DataFrame, shape: tuple[int, int, int], rate: Rate) -> Floats:
-    """How many criteria that a rate is about have each verdict, by verdict, model and unit."""
-    if rate.only:
-        cells = cells.filter(frame.on_criteria(rate))
-    return _summed(cells, shape)
 
 
 def _summed(cells: pl.DataFrame, shape: tuple[int, ...], weight: NDArray[Any] | None = None) -> Floats:
