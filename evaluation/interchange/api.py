@@ -32,7 +32,7 @@ from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
 from review.common.api import NamedRowField
 from review.common.decorators import download, signed_in_account
-from review.common.serializers import RowSerializer
+from review.common.serializers import rows_of
 from review.rules.permissions import Can
 
 
@@ -44,34 +44,24 @@ class ImportResultsSerializer(SettingsSerializer):
     file = serializers.FileField(max_length=300)
 
 
-class RefusedRowSerializer(RowSerializer):
-    """A row that was not imported, and why."""
+RefusedRowSerializer = rows_of("RefusedRow", ResultsRefusal, "where reason", "A row that was not imported, and why.")
 
-    class Meta:
-        model = ResultsRefusal
-        fields = ["where", "reason"]
-
-
-class ResultsImportSerializer(RowSerializer):
+ResultsImportSerializer = rows_of(
+    "ResultsImport",
+    ResultsImport,
+    "id study file_name status rows added known refused without_verdict run error created_at finished_at",
     """An import of results with its progress and outcome.
 
     `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
     of the imported answers for which the files have no verdict. `remarks`: what the file says about
     itself, such as that its run was cancelled, and what was decided about it as a whole. At most
     1,000 refusals are listed.
-    """
-
-    release = serializers.CharField(source="release.__str__")
-    reason = serializers.CharField()
-    remarks = serializers.ListField(child=serializers.CharField())
-    refusals = RefusedRowSerializer(many=True)
-
-    class Meta:
-        model = ResultsImport
-        fields = [
-            "id", "study", "file_name", "status", "rows", "added", "known", "refused", "without_verdict", "run",
-            "error", "created_at", "finished_at",
-        ]  # fmt: skip
+    """,
+    release=serializers.CharField(source="release.__str__"),
+    reason=serializers.CharField(),
+    remarks=serializers.ListField(child=serializers.CharField()),
+    refusals=RefusedRowSerializer(many=True),
+)
 
 
 class ResultsImports(APIView):

@@ -17,17 +17,18 @@ from evaluation.statistics.repeats import VarianceComponents
 from generation.jobs.serializers import SettingsSerializer
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import serializer_of
+from review.common.serializers import extended, serializer_of
 from review.rules.permissions import Can
 
-
-class VarianceSerializer(serializer_of(VarianceComponents)):  # type: ignore[misc]
+VarianceSerializer = extended(
+    "Variance",
+    serializer_of(VarianceComponents),
     """Components of the variance of the share of an answer's criteria that failed; null if repeats are too few to tell.
 
     `clipped`: estimates below 0, given as 0.
-    """
-
-    endpoint = serializers.CharField()
+    """,
+    endpoint=serializers.CharField(),
+)
 
 
 class RepeatsSerializer(serializers.Serializer[Any]):
@@ -48,20 +49,23 @@ class FamilyRateSerializer(serializers.Serializer[Any]):
     rate = serializers.FloatField()
 
 
-class SelfPreferenceSerializer(serializer_of(SelfPreference)):  # type: ignore[misc]
-    """Endpoints of a tested model's family, and how much judges favour their own family."""
+SelfPreferenceSerializer = extended(
+    "SelfPreference",
+    serializer_of(SelfPreference),
+    "Endpoints of a tested model's family, and how much judges favour their own family.",
+    rates=FamilyRateSerializer(many=True),
+)
 
-    rates = FamilyRateSerializer(many=True)
-
-
-class ValidationSerializer(serializer_of(ValidationReport)):  # type: ignore[misc]
+ValidationSerializer = extended(
+    "Validation",
+    serializer_of(ValidationReport),
     """The judge against physicians so far.
 
     `third`: responses that a third physician decided. `not_drawn`: models added since; another POST
     draws from these only.
-    """
-
-    notice = serializers.CharField(required=False)
+    """,
+    notice=serializers.CharField(required=False),
+)
 
 
 class JudgesSerializer(serializers.Serializer[Any]):

@@ -14,7 +14,7 @@ from generation.models import Endpoint
 from review.common.actions import Body, answers
 from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
-from review.common.serializers import WithValues, serializer_of
+from review.common.serializers import WithValues, extended, serializer_of
 from review.rules.permissions import Can
 
 
@@ -27,11 +27,13 @@ class PlaygroundSerializer(SettingsSerializer):
     send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")
 
 
-class PlaygroundAnswerSerializer(serializer_of(Prepared)):  # type: ignore[misc]
-    """The request as it would be sent and, if it was sent, its outcome."""
-
-    sent = serializers.DictField()
-    outcome = serializer_of(TriedReply)(allow_null=True)
+PlaygroundAnswerSerializer = extended(
+    "PlaygroundAnswer",
+    serializer_of(Prepared),
+    "The request as it would be sent and, if it was sent, its outcome.",
+    sent=serializers.DictField(),
+    outcome=serializer_of(TriedReply)(allow_null=True),
+)
 
 
 class Playground(APIView):

@@ -22,25 +22,23 @@ from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, WithValues, serializer_of
+from review.common.serializers import Fields, RowSerializer, WithValues, extended, related, rows_of, serializer_of
 from review.rules.permissions import Can
 
-
-class IncompletePublicationSerializer(RowSerializer):
-    """Incomplete results that were published, and the coverage that was named then."""
-
-    endpoint = serializers.CharField(source="endpoint.name")
-    published_by = serializers.CharField(source="published_by.username", default=None, allow_null=True)
-
-    class Meta:
-        model = IncompletePublication
-        fields = ["run", "settled", "criteria", "published_at", "withdrawn_at"]
+IncompletePublicationSerializer = rows_of(
+    "IncompletePublication",
+    IncompletePublication,
+    "run settled criteria published_at withdrawn_at",
+    "Incomplete results that were published, and the coverage that was named then.",
+    endpoint=serializers.CharField(source="endpoint.name"),
+    published_by=related("published_by.username"),
+)
 
 
 class PublicationSerializer(RowSerializer):
     """The publication of results: its address and dates, and the incomplete results that it shows or has shown."""
 
-    published_by = serializers.CharField(source="published_by.username", default=None, allow_null=True)
+    published_by = related("published_by.username")
 
     incomplete = IncompletePublicationSerializer(many=True)
     address = serializers.SerializerMethodField()
@@ -61,40 +59,38 @@ class BoardClaimsSerializer(ClaimsSerializer):
     failed = serializers.IntegerField()
 
 
-class ResultsSerializer(serializer_of(Leaderboard)):  # type: ignore[misc]
+ResultsSerializer = extended(
+    "Results",
+    serializer_of(Leaderboard),
     """The leaderboard of a release: each model of its complete runs once, the best first.
 
     Incomplete results that are published as such come last. `left_out`: finished runs that are not
     shown, as they are not complete or used other settings. `incomplete`: models of finished runs
     that lack verdicts, with their coverage, published or not. `undecided`: samples that are
     reported as wrong, without a decision; they count.
-    """
-
-    incomplete = serializer_of(IncompleteResult)(many=True)
-    publication = PublicationSerializer(allow_null=True)
-    claims = BoardClaimsSerializer(allow_null=True)
-
-
-class NamedResultSerializer(serializers.Serializer[Any]):
-    """A model of a run, of which results are incomplete."""
-
-    run = serializers.IntegerField(min_value=1, help_text="The number of the run.")
-    model = serializers.CharField()
+    """,
+    incomplete=serializer_of(IncompleteResult)(many=True),
+    publication=PublicationSerializer(allow_null=True),
+    claims=BoardClaimsSerializer(allow_null=True),
+)
 
 
-class PublishIncompleteSerializer(NamedResultSerializer):
-    """A model of a run, and the coverage of its results: how many of how many criteria are settled."""
+NAMED_RESULT_BODY: Fields = {
+    "run": serializers.IntegerField(min_value=1, help_text="The number of the run."),
+    "model": serializers.CharField(),
+}
+PUBLISH_INCOMPLETE_BODY: Fields = {
+    **NAMED_RESULT_BODY,
+    "settled": serializers.IntegerField(min_value=0, help_text="How many criteria are."),
+    "criteria": serializers.IntegerField(min_value=0, help_text="Of how many."),
+}
 
-    settled = serializers.IntegerField(min_value=0)
-    criteria = serializers.IntegerField(min_value=0)
 
-
-class ResultsQuery(serializers.Serializer[Any]):
-    """The models to rank."""
-
-    all_ranked = serializers.BooleanField(
+RESULTS_QUERY: Fields = {
+    "all_ranked": serializers.BooleanField(
         default=False, help_text="Also rank models whose failures were used to select the samples."
     )
+}
 
 
 class ResultsViewSet(GenericViewSet[Release]):
@@ -104,7 +100,7 @@ class ResultsViewSet(GenericViewSet[Release]):
     queryset = releases_queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @answers(ResultsSerializer, query=ResultsQuery)
+    @answers(ResultsSerializer, query=RESULTS_QUERY)
     @action(detail=True)
     def results(self, request: Request, query: Body, name: str, version: int) -> Any:
         """The leaderboard of a release."""
@@ -126,7 +122,7 @@ class ResultsViewSet(GenericViewSet[Release]):
         release = releases_queries.release(name, version)
         return services.withdraw(release, actor=signed_in_account(request))
 
-    @acts(PublicationSerializer, PublishIncompleteSerializer, url_path="publish/incomplete")
+    @acts(PublicationSerializer, PUBLISH_INCOMPLETE_BODY, url_path="publish/incomplete")
     def publish_incomplete(self, request: Request, body: Body, name: str, version: int) -> Any:
         """Show incomplete results of a model on the public page, beside their coverage and without a rank.
 
@@ -135,7 +131,7 @@ class ResultsViewSet(GenericViewSet[Release]):
         release = releases_queries.release(name, version)
         return services.publish_incomplete(release, **body, actor=signed_in_account(request))
 
-    @acts(PublicationSerializer, NamedResultSerializer, url_path="withdraw/incomplete")
+    @acts(PublicationSerializer, NAMED_RESULT_BODY, url_path="withdraw/incomplete")
     def withdraw_incomplete(self, request: Request, body: Body, name: str, version: int) -> Any:
         """Take incomplete results of a model off the public page. 409 if they are not there."""
         release = releases_queries.release(name, version)

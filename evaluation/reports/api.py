@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -44,21 +43,23 @@ from generation.jobs.queries import ModelAsked
 from generation.models import Sample
 from generation.models.work import Work
 from generation.samples.queries import visible_to
-from review.common.api import OldestFirst, paginated_response, validated_query
-from review.common.serializers import RowSerializer, serializer_of
+from review.common.actions import Body, answers
+from review.common.api import OldestFirst
+from review.common.serializers import Fields, rows_of, serializer_of
 from review.rules.permissions import Can
 
-
-class ReportQuery(serializers.Serializer[Any]):
-    """How a run is counted."""
-
-    common = serializers.BooleanField(default=False, help_text="Only the samples for which every model has a verdict.")
-    weights = serializers.CharField(
+# How a run is counted.
+REPORT_QUERY: Fields = {
+    "common": serializers.BooleanField(
+        default=False, help_text="Only the samples for which every model has a verdict."
+    ),
+    "weights": serializers.CharField(
         default="", max_length=500, help_text="Weights of harm, as VALUE:NUMBER joined by commas."
-    )
-    all_ranked = serializers.BooleanField(
+    ),
+    "all_ranked": serializers.BooleanField(
         default=False, help_text="Also rank models whose failures were used to select the samples."
-    )
+    ),
+}
 
 
 class ReportSerializer(JudgesSerializer):
@@ -126,80 +127,74 @@ class ReportSerializer(JudgesSerializer):
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
-class ResponseSerializer(RowSerializer):
-    """A model's response to one sample."""
+ResponseSerializer = rows_of(
+    "Response",
+    Response,
+    "id variant repeat about status outcome text reasoning like_reasoning error detail",
+    "A model's response to one sample.",
+    endpoint=serializers.CharField(source="endpoint.name"),
+    sample=serializers.CharField(source="sample.key"),
+)
 
-    endpoint = serializers.CharField(source="endpoint.name")
-    sample = serializers.CharField(source="sample.key")
+RESPONSE_QUERY: Fields = {
+    "endpoint": serializers.SlugField(required=False),
+    "status": serializers.ChoiceField(choices=Work.Status.choices, required=False),
+    "outcome": serializers.ChoiceField(choices=Response.Outcome.choices, required=False),
+}
 
-    class Meta:
-        model = Response
-        fields = [
-            "id", "variant", "repeat", "about", "status", "outcome", "text", "reasoning", "like_reasoning",
-            "error", "detail",
-        ]  # fmt: skip
-
-
-class ResponseQuery(serializers.Serializer[Any]):
-    """Which responses."""
-
-    endpoint = serializers.SlugField(required=False)
-    status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
-    outcome = serializers.ChoiceField(choices=Response.Outcome.choices, required=False)
-
-
-class JudgmentSerializer(RowSerializer):
+JudgmentSerializer = rows_of(
+    "Judgment",
+    Judgment,
+    "id response status verdict explanation error detail",
     """The verdict on one rubric for one response.
 
     An empty verdict means unjudged, and `error` says why.
-    """
-
-    endpoint = serializers.CharField(source="response.endpoint.name")
-    sample = serializers.CharField(source="rubric.sample.key")
-    rubric = serializers.CharField(source="rubric.key")
-    criterion = serializers.CharField(source="rubric.criterion")
-
-    dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
-    variant = serializers.CharField(
+    """,
+    endpoint=serializers.CharField(source="response.endpoint.name"),
+    sample=serializers.CharField(source="rubric.sample.key"),
+    rubric=serializers.CharField(source="rubric.key"),
+    criterion=serializers.CharField(source="rubric.criterion"),
+    dataset=serializers.CharField(source="rubric.sample.task", help_text="The task of the sample."),
+    variant=serializers.CharField(
         source="response.variant", help_text="Variant of the question; most benchmarks have one."
-    )
-    traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
-    tokens_in = serializers.IntegerField(
+    ),
+    traps=serializers.ListField(source="rubric.traps", child=serializers.CharField()),
+    tokens_in=serializers.IntegerField(
         allow_null=True, help_text="Input tokens of the judge's call; null without a call of its own."
-    )
-    tokens_cached = serializers.IntegerField(allow_null=True, help_text="Of these, read from the endpoint's cache.")
+    ),
+    tokens_cached=serializers.IntegerField(allow_null=True, help_text="Of these, read from the endpoint's cache."),
+)
 
-    class Meta:
-        model = Judgment
-        fields = ["id", "response", "status", "verdict", "explanation", "error", "detail"]
-
-
-class JudgmentQuery(serializers.Serializer[Any]):
-    """Which judgments to list: those behind one number of the report."""
-
-    endpoint = serializers.SlugField(required=False)
-    dataset = serializers.CharField(required=False, max_length=40)
-    facet = serializers.CharField(required=False, max_length=40, help_text="Used with `value`: cluster, subtype, ...")
-    value = serializers.CharField(required=False, max_length=100)
-    verdict = serializers.CharField(
+JUDGMENT_QUERY: Fields = {
+    "endpoint": serializers.SlugField(required=False),
+    "dataset": serializers.CharField(required=False, max_length=40),
+    "facet": serializers.CharField(required=False, max_length=40, help_text="Used with `value`: cluster, subtype, ..."),
+    "value": serializers.CharField(required=False, max_length=100),
+    "verdict": serializers.CharField(
         required=False, max_length=200, help_text="Verdicts, comma-separated, or 'unjudged'."
-    )
-    arm = serializers.ChoiceField(choices=Sample.Arm.choices, required=False, help_text="Trap or control samples.")
-    outcome = serializers.ChoiceField(
+    ),
+    "arm": serializers.ChoiceField(choices=Sample.Arm.choices, required=False, help_text="Trap or control samples."),
+    "outcome": serializers.ChoiceField(
         choices=Response.Outcome.choices, required=False, help_text="How the response ended."
-    )
-    severity = serializers.CharField(required=False, max_length=40, help_text="Severity of harm of the rubric.")
-    judges = serializers.ChoiceField(
+    ),
+    "severity": serializers.CharField(required=False, max_length=40, help_text="Severity of harm of the rubric."),
+    "judges": serializers.ChoiceField(
         choices=[answers_queries.DISAGREE],
         required=False,
         help_text="Judgments of a panel whose votes are not all the same verdict.",
-    )
-    text = serializers.CharField(
+    ),
+    "text": serializers.CharField(
         required=False,
         max_length=MAX_LETTERS,
         help_text="Words that the response or the explanation must contain, all of them; of either, at most the first"
         f" {MAX_MATCHES:,} are searched.",
-    )
+    ),
+}
+
+
+def _report(pk: int, query: Body) -> queries.Report:
+    run = RUNS.get(pk)
+    return services.shown_report(run, queries.parse_options(registry.protocol(run.release.benchmark), **query))
 
 
 class ReportViewSet(GenericViewSet[Run]):
@@ -208,40 +203,31 @@ class ReportViewSet(GenericViewSet[Run]):
     can = Can.READ_RESULTS
     queryset = Run.objects.all()
 
-    @extend_schema(parameters=[ReportQuery], responses=ReportSerializer)
+    @answers(ReportSerializer, query=REPORT_QUERY)
     @action(detail=True)
-    def report(self, request: Request, pk: int) -> Answer:
+    def report(self, request: Request, query: Body, pk: int) -> Answer:
         """The rates of a run, how sure they are, and how its models compare."""
-        return Answer(formats.as_dict(self._report(request, pk)))
+        return Answer(formats.as_dict(_report(pk, query)))
 
-    @extend_schema(parameters=[ReportQuery], responses={(200, "text/markdown"): OpenApiTypes.STR})
-    def markdown(self, request: Request, pk: int) -> HttpResponse:
+    @answers(query=REPORT_QUERY, responses={(200, "text/markdown"): OpenApiTypes.STR})
+    def markdown(self, request: Request, query: Body, pk: int) -> HttpResponse:
         """The report as tables in Markdown."""
-        report = as_markdown(self._report(request, pk))
-        return HttpResponse(report, content_type="text/markdown; charset=utf-8")
+        return HttpResponse(as_markdown(_report(pk, query)), content_type="text/markdown; charset=utf-8")
 
-    def _report(self, request: Request, pk: int) -> queries.Report:
-        run = RUNS.get(pk)
-        options = queries.parse_options(
-            registry.protocol(run.release.benchmark), **validated_query(ReportQuery, request)
-        )
-        return services.shown_report(run, options)
-
-    @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
-    @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)
-    def responses(self, request: Request, pk: int) -> Answer:
+    @answers(ResponseSerializer, query=RESPONSE_QUERY, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def responses(self, request: Request, query: Body, pk: int) -> Any:
         """The models' responses."""
-        wanted = validated_query(ResponseQuery, request)
-        if "endpoint" in wanted:
-            wanted["endpoint__name"] = wanted.pop("endpoint")
+        if "endpoint" in query:
+            query["endpoint__name"] = query.pop("endpoint")
         responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
-        rows = responses.filter(run=self.get_object(), **wanted)
-        return paginated_response(self, visible_to(request.user, rows, "sample"))
+        rows = responses.filter(run=self.get_object(), **query)
+        return visible_to(request.user, rows, "sample")
 
-    @extend_schema(parameters=[JudgmentQuery], responses=JudgmentSerializer(many=True))
-    @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
-    def judgments(self, request: Request, pk: int) -> Answer:
+    @answers(JudgmentSerializer, query=JUDGMENT_QUERY, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def judgments(self, request: Request, query: Body, pk: int) -> Any:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = answers_queries.judgments(RUNS.get(pk), request.user, **validated_query(JudgmentQuery, request))
+        found = answers_queries.judgments(RUNS.get(pk), request.user, **query)
         found = answers_queries.with_tokens(found)
-        return paginated_response(self, found.defer(*answers_queries.LARGE_COLUMNS))
+        return found.defer(*answers_queries.LARGE_COLUMNS)

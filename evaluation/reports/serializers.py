@@ -12,10 +12,11 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.scoring import ScoreRow
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
-from review.common.serializers import serializer_of
+from review.common.serializers import extended, serializer_of
 
-
-class MeasuredSerializer(serializer_of(MeasuredRate)):  # type: ignore[misc]
+MeasuredSerializer = extended(
+    "Measured",
+    serializer_of(MeasuredRate),
     """A rate with its 95 % interval over samples.
 
     `numerator`: a sum of weights; for F1, twice the true positives. `unjudged`: how many judgments
@@ -24,42 +25,44 @@ class MeasuredSerializer(serializer_of(MeasuredRate)):  # type: ignore[misc]
     rubrics or samples counted, without weights. `best`, `worst`: the rate if everything excluded
     had counted for the model, or against it. `incomplete`: it pools data sets of which one was
     asked and has no verdict, so there is no pooled rate.
-    """
+    """,
+    method=serializers.ChoiceField(choices=[method.value for method in Method]),
+    incomplete=serializers.BooleanField(required=False),
+)
 
-    method = serializers.ChoiceField(choices=[method.value for method in Method])
-    incomplete = serializers.BooleanField(required=False)
+CellRateSerializer = extended(
+    "CellRate",
+    MeasuredSerializer,
+    "The same, with the rate as `value` too.",
+    value=serializers.FloatField(allow_null=True),
+)
 
-
-class CellRateSerializer(MeasuredSerializer):
-    """The same, with the rate as `value` too."""
-
-    value = serializers.FloatField(allow_null=True)
-
-
-class RateRowSerializer(MeasuredSerializer):
+RateRowSerializer = extended(
+    "RateRow",
+    MeasuredSerializer,
     """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them.
 
     `value`: of the facet; it and its `label` are absent in an overall row.
-    """
+    """,
+    endpoint=serializers.CharField(),
+    dataset=serializers.CharField(),
+    verdicts=serializers.DictField(child=serializers.IntegerField()),
+    value=serializers.CharField(required=False),
+    label=serializers.CharField(required=False),
+    rates=serializers.DictField(child=CellRateSerializer()),
+)
 
-    endpoint = serializers.CharField()
-    dataset = serializers.CharField()
-    verdicts = serializers.DictField(child=serializers.IntegerField())
-
-    value = serializers.CharField(required=False)
-    label = serializers.CharField(required=False)
-    rates = serializers.DictField(child=CellRateSerializer())
-
-
-class RateSerializer(serializer_of(Rate)):  # type: ignore[misc]
+RateSerializer = extended(
+    "Rate",
+    serializer_of(Rate),
     """How a rate is counted: of which `unit`, on the samples of which `arm`.
 
     `weights`: of rubrics; empty: all equal. `planned`: the primary metric of the plan; others are
     exploratory.
-    """
-
-    weights = serializers.DictField(child=serializers.IntegerField())
-    planned = serializers.BooleanField(required=False)
+    """,
+    weights=serializers.DictField(child=serializers.IntegerField()),
+    planned=serializers.BooleanField(required=False),
+)
 
 
 class ErrataSerializer(serializers.Serializer[Any]):
@@ -76,18 +79,21 @@ class OfDatasetSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField(allow_null=True)
 
 
-class ContrastSerializer(serializer_of(Contrast)):  # type: ignore[misc]
-    """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
+ContrastSerializer = extended(
+    "Contrast",
+    serializer_of(Contrast),
+    "A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second.",
+    first=OfDatasetSerializer(),
+    second=OfDatasetSerializer(),
+)
 
-    first = OfDatasetSerializer()
-    second = OfDatasetSerializer()
-
-
-class AverageSerializer(serializer_of(Averages)):  # type: ignore[misc]
-    """Unweighted means of a rate in one variant: of each data set over models, of each model over data sets."""
-
-    rate = serializers.CharField()
-    variant = serializers.CharField(allow_blank=True)
+AverageSerializer = extended(
+    "Average",
+    serializer_of(Averages),
+    "Unweighted means of a rate in one variant: of each data set over models, of each model over data sets.",
+    rate=serializers.CharField(),
+    variant=serializers.CharField(allow_blank=True),
+)
 
 
 class DatasetSerializer(serializers.Serializer[Any]):
@@ -110,25 +116,28 @@ class SamplesSerializer(serializers.Serializer[Any]):
     asked = serializers.IntegerField()
 
 
-class ModelsComparedSerializer(serializer_of(ModelComparison)):  # type: ignore[misc]
+ModelsComparedSerializer = extended(
+    "ModelsCompared",
+    serializer_of(ModelComparison),
     """Two models on the samples that both answered: the first's rate less the second's.
 
     `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
     breakdown by Benjamini-Hochberg over its cells. `only_first`: samples that only the first model
     failed; `p_samples`: McNemar's exact test on these. `role`, `secondary`: by the primary metric,
     but not on the primary data set of the plan. `value`: of the facet, in a breakdown.
-    """
+    """,
+    value=serializers.CharField(required=False),
+    planned=serializers.BooleanField(),
+    role=serializers.ChoiceField(choices=ROLES),
+)
 
-    value = serializers.CharField(required=False)
-    planned = serializers.BooleanField()
-    role = serializers.ChoiceField(choices=ROLES)
-
-
-class ScoreRowSerializer(serializer_of(ScoreRow)):  # type: ignore[misc]
+ScoreRowSerializer = extended(
+    "ScoreRow",
+    serializer_of(ScoreRow),
     """The scores of an endpoint on a data set, by name.
 
     `value`: of the facet; it and its `label` are absent in an overall row.
-    """
-
-    value = serializers.CharField(required=False)
-    label = serializers.CharField(required=False)
+    """,
+    value=serializers.CharField(required=False),
+    label=serializers.CharField(required=False),
+)

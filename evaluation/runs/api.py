@@ -23,8 +23,8 @@ from generation.jobs.api import register_answer
 from generation.jobs.estimate import Estimate
 from generation.jobs.live_status import LiveStatus
 from generation.jobs.serializers import (
+    JOB,
     LAUNCH_KEY,
-    JobSerializer,
     job_with_values,
     launch_key,
 )
@@ -32,7 +32,7 @@ from generation.models import Endpoint, ProviderBatch
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, WithValues, serializer_of
+from review.common.serializers import Fields, RowSerializer, WithValues, extended, related, rows_of, serializer_of
 from review.rules import limits
 from review.rules.permissions import Can
 
@@ -47,17 +47,19 @@ class WorkCountsSerializer(serializers.Serializer[Any]):
     total = serializers.IntegerField()
 
 
-class RunProgressSerializer(serializer_of(RunProgress)):  # type: ignore[misc]
+RunProgressSerializer = extended(
+    "RunProgress",
+    serializer_of(RunProgress),
     """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`.
 
     `votes`: of a panel; its judgments are decided from them. `policies`: fixed texts, and
     what is asked or judged again.
-    """
-
-    responses = WorkCountsSerializer()
-    judgments = WorkCountsSerializer()
-    votes = WorkCountsSerializer()
-    policies = WorkCountsSerializer()
+    """,
+    responses=WorkCountsSerializer(),
+    judgments=WorkCountsSerializer(),
+    votes=WorkCountsSerializer(),
+    policies=WorkCountsSerializer(),
+)
 
 
 class PlanSerializer(serializers.Serializer[Any]):
@@ -90,10 +92,10 @@ class RunSerializer(RowSerializer):
 
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
-    judge = serializers.CharField(source="judge.name", default=None, allow_null=True)
+    judge = related("judge.name")
     answers = serializers.IntegerField(source="answers_each")
     judgments = serializers.IntegerField(source="judgments_each")
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
+    created_by = related("created_by.username")
 
     further_judges = serializers.SerializerMethodField()
     datasets = serializers.ListField(source="variants", child=serializers.CharField())
@@ -115,47 +117,50 @@ class RunSerializer(RowSerializer):
         return queries.further_judges(run)
 
 
-class ProviderBatchSerializer(RowSerializer):
+ProviderBatchSerializer = rows_of(
+    "ProviderBatch",
+    ProviderBatch,
+    "answered refused missing submitted_at expires_at ended_at error detail",
     """Requests of the run sent to an endpoint in one file.
 
     Refused and missing ones are asked live. `state`: prepared, submitted, collected or dropped.
     `remote_status`: as the endpoint reports it.
-    """
-
-    endpoint = serializers.CharField(source="endpoint.name")
-    lines = serializers.IntegerField(source="lines_count")
-    state = serializers.CharField()
-    remote_status = serializers.CharField()
-
-    class Meta:
-        model = ProviderBatch
-        fields = ["answered", "refused", "missing", "submitted_at", "expires_at", "ended_at", "error", "detail"]
+    """,
+    endpoint=serializers.CharField(source="endpoint.name"),
+    lines=serializers.IntegerField(source="lines_count"),
+    state=serializers.CharField(),
+    remote_status=serializers.CharField(),
+)
 
 
-class WholeRunSerializer(JobSerializer, RunSerializer):
+WholeRunSerializer = extended(
+    "WholeRun",
+    RunSerializer,
     """A run with its budget and progress.
 
     `simulated`: a simulated model contributed to its numbers. `left_out`: models and judges that the
     run goes on, or ended, without.
-    """
+    """,
+    **JOB,
+    simulated=serializers.BooleanField(),
+    left_out=serializers.ListField(child=serializers.CharField()),
+    progress=RunProgressSerializer(),
+    provider_batches=ProviderBatchSerializer(many=True),
+    totals=serializer_of(UsageTotals)(),
+    live=serializer_of(LiveStatus)(),
+)
 
-    simulated = serializers.BooleanField()
-    left_out = serializers.ListField(child=serializers.CharField())
 
-    progress = RunProgressSerializer()
-    provider_batches = ProviderBatchSerializer(many=True)
-    totals = serializer_of(UsageTotals)()
-    live = serializer_of(LiveStatus)()
-
-
-class RunEstimateSerializer(serializer_of(Estimate)):  # type: ignore[misc]
+RunEstimateSerializer = extended(
+    "RunEstimate",
+    serializer_of(Estimate),
     """The estimate of a run, with the interval half-widths and detectable differences to expect (`power`).
 
     `judging`: the ways of judging beside each other, if the benchmark allows both.
-    """
-
-    power = serializer_of(CellPower)(many=True)
-    judging = serializer_of(costs.JudgingCost)(many=True)
+    """,
+    power=serializer_of(CellPower)(many=True),
+    judging=serializer_of(costs.JudgingCost)(many=True),
+)
 
 
 def run_with_values(run: Run) -> WithValues:
@@ -172,16 +177,20 @@ def run_with_values(run: Run) -> WithValues:
 register_answer(RUNS.name, WholeRunSerializer, run_with_values)
 
 
-class RoleSerializer(serializers.Serializer[Any]):
-    """Which role is meant of an endpoint that has two."""
-
-    role = serializers.ChoiceField(choices=[queries.TARGET, queries.JUDGE], default="", allow_blank=True)
-
-
-class LeaveOutSerializer(RoleSerializer):
-    """Why the run goes on without the model."""
-
-    because = serializers.CharField(default="", allow_blank=True, max_length=limits.BECAUSE)
+ROLE_BODY: Fields = {
+    "role": serializers.ChoiceField(
+        choices=[queries.TARGET, queries.JUDGE],
+        default="",
+        allow_blank=True,
+        help_text="Which is meant of an endpoint that has two.",
+    )
+}
+LEAVE_OUT_BODY: Fields = {
+    **ROLE_BODY,
+    "because": serializers.CharField(
+        default="", allow_blank=True, max_length=limits.BECAUSE, help_text="Why the run goes on without the model."
+    ),
+}
 
 
 class RunViewSet(ListModelMixin, GenericViewSet[Run]):
@@ -209,7 +218,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         judging = costs.judging_costs(settings)
         return WithValues(runs_estimate.estimate_run(settings), power=expected_power(settings), judging=judging)
 
-    @acts(WholeRunSerializer, LeaveOutSerializer, url_path="models/<slug:name>/leave-out", url_name="leave-out")
+    @acts(WholeRunSerializer, LEAVE_OUT_BODY, url_path="models/<slug:name>/leave-out", url_name="leave-out")
     def leave_out(self, request: Request, body: Body, pk: int, name: str) -> Any:
         """Its open rows are dropped; answers that it gave are judged, and its votes count.
 
@@ -218,7 +227,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
         return run_with_values(RUNS.get_with_status(pk))
 
-    @acts(WholeRunSerializer, RoleSerializer, status=202, url_path="models/<slug:name>/add-again", url_name="add-again")
+    @acts(WholeRunSerializer, ROLE_BODY, status=202, url_path="models/<slug:name>/add-again", url_name="add-again")
     def add_again(self, request: Request, body: Body, pk: int, name: str) -> Any:
         """It is asked what it was not asked; criteria decided without a judge are open again.
 

@@ -18,8 +18,8 @@ from generation.jobs.estimate import Estimate
 from generation.jobs.live_status import LiveStatus, Progress
 from generation.jobs.queries import ModelAsked, StageCost
 from generation.jobs.serializers import (
+    JOB,
     LAUNCH_KEY,
-    JobSerializer,
     job_with_values,
     launch_key,
 )
@@ -29,35 +29,35 @@ from generation.samples.funnel import FunnelReport
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer, RowSerializer, WithValues, serializer_of
+from review.common.serializers import BlockSerializer, WithValues, extended, related, rows_of, serializer_of
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
+BatchSerializer = rows_of(
+    "Batch",
+    Batch,
+    "id benchmark status prompts preset comparison created_at finished_at",
+    "One launch of a recipe over the records of a source.",
+    source=serializers.CharField(source="source.name"),
+    created_by=related("created_by.username"),
+    prompts_sha256=serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones."),
+)
 
-class BatchSerializer(RowSerializer):
-    """One launch of a recipe over the records of a source."""
-
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
-
-    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
-
-    class Meta:
-        model = Batch
-        fields = ["id", "benchmark", "status", "prompts", "preset", "comparison", "created_at", "finished_at"]
-
-
-class CountedBatchSerializer(BatchSerializer):
-    """A batch in the list, with counts of its drafts and samples."""
-
-    drafts_count = serializers.IntegerField()
-    ended_count = serializers.IntegerField()
-    failed_count = serializers.IntegerField()
-    samples_count = serializers.IntegerField()
-    approved_count = serializers.IntegerField()
+CountedBatchSerializer = extended(
+    "CountedBatch",
+    BatchSerializer,
+    "A batch in the list, with counts of its drafts and samples.",
+    drafts_count=serializers.IntegerField(),
+    ended_count=serializers.IntegerField(),
+    failed_count=serializers.IntegerField(),
+    samples_count=serializers.IntegerField(),
+    approved_count=serializers.IntegerField(),
+)
 
 
-class WholeBatchSerializer(JobSerializer, BatchSerializer):
+WholeBatchSerializer = extended(
+    "WholeBatch",
+    BatchSerializer,
     """A batch with its models, settings (of its preset, at launch), plan (scaled to it), checks, budget and
     progress.
 
@@ -66,20 +66,20 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     the preset values that the launch overrode. `roles`: the endpoint of each role of the recipe;
     several with commas. `one_model`: a role, the role that should use a different model, and the
     model that plays both.
-    """
-
-    draw = serializers.DictField()
-    plan = serializers.DictField()
-    settings = serializers.DictField()
-    changed = serializers.ListField(child=serializers.CharField())
-    checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(child=serializers.CharField())
-    one_model = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
-
-    models = serializer_of(ModelAsked)(many=True)
-    progress = serializer_of(Progress)()
-    totals = serializer_of(UsageTotals)()
-    live = serializer_of(LiveStatus)()
+    """,
+    **JOB,
+    draw=serializers.DictField(),
+    plan=serializers.DictField(),
+    settings=serializers.DictField(),
+    changed=serializers.ListField(child=serializers.CharField()),
+    checks=serializers.ListField(child=serializers.CharField()),
+    roles=serializers.DictField(child=serializers.CharField()),
+    one_model=serializers.ListField(child=serializers.ListField(child=serializers.CharField())),
+    models=serializer_of(ModelAsked)(many=True),
+    progress=serializer_of(Progress)(),
+    totals=serializer_of(UsageTotals)(),
+    live=serializer_of(LiveStatus)(),
+)
 
 
 def _whole_batch(batch: Batch) -> WithValues:
@@ -93,12 +93,6 @@ def _whole_batch(batch: Batch) -> WithValues:
 
 
 register_answer(BATCHES.name, WholeBatchSerializer, _whole_batch)
-
-
-class AnalysisSerializer(serializers.Serializer[Any]):
-    """An analysis of a batch's drafts, block by block."""
-
-    blocks = BlockSerializer(many=True)
 
 
 class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
@@ -125,7 +119,7 @@ class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
         """Estimate a batch before launch: calls, tokens and money, with the basis of each line."""
         return estimate.estimate_batch(batch_settings(body))
 
-    @answers(AnalysisSerializer)
+    @answers({"blocks": BlockSerializer(many=True)})
     @action(detail=True)
     def analysis(self, request: Request, pk: int) -> Any:
         """The recipe's analysis of all drafts of a batch. 404 if the recipe has none."""

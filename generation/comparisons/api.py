@@ -20,7 +20,7 @@ from generation.models import Comparison
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, WithValues, serializer_of
+from review.common.serializers import WithValues, extended, rows_of, serializer_of
 from review.rules.permissions import Can
 
 
@@ -36,30 +36,28 @@ class LaunchComparisonSerializer(ComparisonSettingsSerializer):
     is_launch = True
 
 
-class ComparisonSerializer(RowSerializer):
-    """Two batches over the same records with different prompt sets."""
+ComparisonSerializer = rows_of(
+    "Comparison",
+    Comparison,
+    "id benchmark created_at",
+    "Two batches over the same records with different prompt sets.",
+    source=serializers.CharField(source="source.name"),
+    records_count=serializers.IntegerField(),
+)
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-
-    records_count = serializers.IntegerField()
-
-    class Meta:
-        model = Comparison
-        fields = ["id", "benchmark", "created_at"]
-
-
-class ComparedSerializer(ComparisonSerializer):
+ComparedSerializer = extended(
+    "Compared",
+    ComparisonSerializer,
     """A comparison with the results of both batches.
 
     `only_a`: records approved with A and decided but not approved with B. `chance`: the probability
     of a split at least as uneven if both were equally good.
-    """
-
-    only_a = serializers.IntegerField()
-    only_b = serializers.IntegerField()
-    chance = serializers.FloatField(allow_null=True)
-
-    arms = serializer_of(Arm)(many=True)
+    """,
+    only_a=serializers.IntegerField(),
+    only_b=serializers.IntegerField(),
+    chance=serializers.FloatField(allow_null=True),
+    arms=serializer_of(Arm)(many=True),
+)
 
 
 class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):

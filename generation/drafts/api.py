@@ -15,10 +15,10 @@ from generation.endpoints.queries import calls_of
 from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding, load_requests
 from generation.models.work import Work
-from review.common.actions import Body, acts
-from review.common.api import OldestFirst, paginated_response, validated_query
+from review.common.actions import Body, acts, answers
+from review.common.api import OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer
+from review.common.serializers import Fields, related, rows_of
 from review.rules.permissions import Can
 
 
@@ -31,58 +31,43 @@ class ReasonField(serializers.CharField):
         return ""
 
 
-class DraftSerializer(RowSerializer):
+DraftSerializer = rows_of(
+    "Draft",
+    Draft,
+    "id parent sample version step status gate at_barrier onward tries error",
     """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
     `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its
     batch; `onward`: the draft in which it now continues.
-    """
+    """,
+    record=serializers.CharField(source="record.external_id"),
+    endpoint=related("endpoint.name"),
+    preferred=serializers.ListField(child=serializers.CharField()),
+    detail=ReasonField(allow_blank=True),
+)
 
-    record = serializers.CharField(source="record.external_id")
-    endpoint = serializers.CharField(source="endpoint.name", default=None, allow_null=True)
+DRAFT_QUERY: Fields = {
+    "status": serializers.ChoiceField(choices=Work.Status.choices, required=False),
+    "gate": serializers.ChoiceField(choices=Draft.Gate.choices, required=False),
+}
 
-    preferred = serializers.ListField(child=serializers.CharField())
-    detail = ReasonField(allow_blank=True)
+FindingSerializer = rows_of(
+    "Finding",
+    Finding,
+    "id draft stops detail likeness created_at",
+    "A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1.",
+    other=related("other.key"),
+    gate=serializers.CharField(source="draft.gate"),
+    check_name=serializers.CharField(),
+)
 
-    class Meta:
-        model = Draft
-        fields = [
-            "id", "parent", "sample", "version", "step", "status", "gate", "at_barrier", "onward", "tries",
-            "error",
-        ]  # fmt: skip
-
-
-class DraftQuery(serializers.Serializer[Any]):
-    """Which drafts."""
-
-    status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
-    gate = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
-
-
-class FindingSerializer(RowSerializer):
-    """A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1."""
-
-    other = serializers.CharField(source="other.key", default=None, allow_null=True)
-    gate = serializers.CharField(source="draft.gate")
-
-    check_name = serializers.CharField()
-
-    class Meta:
-        model = Finding
-        fields = ["id", "draft", "stops", "detail", "likeness", "created_at"]
+FINDING_QUERY: Fields = {
+    "check": serializers.CharField(required=False, max_length=40),
+    "state": serializers.ChoiceField(choices=Draft.Gate.choices, required=False),
+}
 
 
-class FindingQuery(serializers.Serializer[Any]):
-    """Which findings."""
-
-    check = serializers.CharField(required=False, max_length=40)
-    state = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
-
-
-class ReasonSerializer(serializers.Serializer[Any]):
-    """The reason, which is recorded."""
-
-    reason = serializers.CharField(max_length=2_000)
+REASON_BODY: Fields = {"reason": serializers.CharField(max_length=2_000, help_text="It is recorded.")}
 
 
 class BatchDraftsViewSet(GenericViewSet[Batch]):
@@ -91,18 +76,18 @@ class BatchDraftsViewSet(GenericViewSet[Batch]):
     can = Can.PRODUCE
     queryset = Batch.objects.all()
 
-    @extend_schema(parameters=[DraftQuery], responses=DraftSerializer(many=True))
-    @action(detail=True, serializer_class=DraftSerializer, pagination_class=OldestFirst)
-    def drafts(self, request: Request, pk: int) -> Response:
+    @answers(DraftSerializer, query=DRAFT_QUERY, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def drafts(self, request: Request, query: Body, pk: int) -> Any:
         """The drafts of a batch."""
         drafts = Draft.objects.select_related("record", "endpoint").defer("data", "record__content", "record__private")
-        return paginated_response(self, drafts.filter(batch=self.get_object(), **validated_query(DraftQuery, request)))
+        return drafts.filter(batch=self.get_object(), **query)
 
-    @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
-    @action(detail=True, serializer_class=FindingSerializer, pagination_class=OldestFirst)
-    def findings(self, request: Request, pk: int) -> Response:
+    @answers(FindingSerializer, query=FINDING_QUERY, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def findings(self, request: Request, query: Body, pk: int) -> Any:
         """Findings of the checks in the drafts of a batch."""
-        return paginated_response(self, queries.findings(self.get_object(), **validated_query(FindingQuery, request)))
+        return queries.findings(self.get_object(), **query)
 
 
 class DraftViewSet(GenericViewSet[Draft]):
@@ -111,13 +96,13 @@ class DraftViewSet(GenericViewSet[Draft]):
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record", "endpoint")
 
-    @acts(DraftSerializer, ReasonSerializer, url_path="send-to-review")
+    @acts(DraftSerializer, REASON_BODY, url_path="send-to-review")
     def send_to_review(self, request: Request, body: Body, pk: int) -> Any:
         """Send a stopped draft to review. 409 if it is not stopped."""
         services.send_to_review(self.get_object().pk, actor=signed_in_account(request), **body)
         return self.get_object()
 
-    @acts(DraftSerializer, ReasonSerializer)
+    @acts(DraftSerializer, REASON_BODY)
     def discard(self, request: Request, body: Body, pk: int) -> Any:
         """Discard a stopped draft. 409 if it is not stopped."""
         services.discard_stopped(self.get_object().pk, actor=signed_in_account(request), **body)

@@ -20,7 +20,7 @@ from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortDictField, validated_body
-from review.common.serializers import serializer_of
+from review.common.serializers import Fields, extended, serializer_of
 from review.rules.permissions import Can
 
 
@@ -57,30 +57,28 @@ class EndpointChangeSerializer(EndpointSerializer):
         read_only_fields = ["name", "context_found", "simulated", "disabled", "created_at"]
 
 
-class EndpointTestSerializer(serializer_of(EndpointTest)):  # type: ignore[misc]
+EndpointTestSerializer = extended(
+    "EndpointTest",
+    serializer_of(EndpointTest),
     """The result of asking an endpoint one question.
 
     `structured`: the output format that works (`json_schema`, `json_object`, `text`), or `unusable`
     if the reply did not match the schema. `model`: as named by the server. `context_tokens`: the
     length of its context, if it tells it. `findings`: what it cannot do of what jobs send: `code` and
     the server's words.
-    """
+    """,
+    at=serializers.DateTimeField(),
+    cost=serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices."),
+)
 
-    at = serializers.DateTimeField()
-    cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
+ENDPOINT_TEST_QUERY: Fields = {
+    "images": serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
+}
 
-
-class EndpointTestQuery(serializers.Serializer[Any]):
-    """What to try beside the question."""
-
-    images = serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
-
-
-class DecisionSerializer(serializers.Serializer[Any]):
-    """What a finish reason means."""
-
-    ending = serializers.CharField(max_length=MAX_ENDING)
-    meaning = serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS])
+DECISION_BODY: Fields = {
+    "ending": serializers.CharField(max_length=MAX_ENDING),
+    "meaning": serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS]),
+}
 
 
 class UsageSerializer(serializers.Serializer[Any]):
@@ -91,12 +89,11 @@ class UsageSerializer(serializers.Serializer[Any]):
     days = serializer_of(DayTotals)(many=True)
 
 
-class UsageQuery(serializers.Serializer[Any]):
-    """How far back."""
-
-    days = serializers.IntegerField(
+USAGE_QUERY: Fields = {
+    "days": serializers.IntegerField(
         default=30, min_value=1, max_value=366, help_text="Number of days, up to today (UTC)."
     )
+}
 
 
 class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
@@ -140,7 +137,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         """Offer a disabled endpoint again."""
         return services.set_disabled(self.get_object(), disabled=False)
 
-    @answers(EndpointTestSerializer, query=EndpointTestQuery)
+    @answers(EndpointTestSerializer, query=ENDPOINT_TEST_QUERY)
     @action(detail=True, methods=["post"])
     def test(self, request: Request, query: Body, name: str) -> Any:
         """Ask the endpoint one question as jobs ask: with a temperature, a token limit and a schema.
@@ -155,13 +152,13 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         """Endings of the last weeks' replies that nobody has decided about, the most frequent first."""
         return queries.unknown_endings(self.get_object())
 
-    @answers(EndpointSerializer, body=DecisionSerializer)
+    @answers(EndpointSerializer, body=DECISION_BODY)
     @endings.mapping.post  # type: ignore[untyped-decorator]
     def decide_ending(self, request: Request, body: Body, name: str) -> Any:
         """Decide what an ending means. Retry the failed rows then: what is paid for is read again."""
         return services.decide_ending(self.get_object(), **body)
 
-    @answers(UsageSerializer, query=UsageQuery)
+    @answers(UsageSerializer, query=USAGE_QUERY)
     @action(detail=True)
     def usage(self, request: Request, query: Body, name: str) -> Any:
         """An endpoint now, its totals, and its usage by day."""

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.decorators import action
-from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -19,31 +18,32 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.serializers import (
     AnyJobSerializer,
     FailedCallSerializer,
-    FailureQuery,
     LimitsSerializer,
     job_with_values,
     requested_limits,
 )
 from generation.models import Call
 from generation.trials import checking
-from review.common.api import NewestFirst, validated_query
-from review.common.serializers import WithValues
+from review.common.actions import Body, answers
+from review.common.api import NewestFirst
+from review.common.serializers import Fields, WithValues
 
 Values = Callable[[Any], WithValues]
+FAILURE_QUERY: Fields = {"error": serializers.CharField(required=False, max_length=64, help_text="An error class.")}
 
 
-class JobFailures(ListAPIView[Call]):
-    """Failed calls of a job, newest first. Includes calls that succeeded on retry."""
+class JobFailures(GenericViewSet[Call]):
+    """Failed calls of a job."""
 
     kind: ClassVar[JobKind[Any]]
-    serializer_class = FailedCallSerializer
     pagination_class = NewestFirst
     queryset = Call.objects.none()
 
-    def get_queryset(self) -> QuerySet[Call]:
-        job = self.kind.get(self.kwargs["pk"])
-        calls = queries.failed_calls(job, **validated_query(FailureQuery, self.request))
-        return self.kind.visible_calls(job, calls, self.request.user)
+    @answers(FailedCallSerializer, query=FAILURE_QUERY, paged=True)
+    def list(self, request: Request, query: Body, pk: int) -> Any:
+        """Failed calls of a job, newest first. Includes calls that succeeded on retry."""
+        job = self.kind.get(pk)
+        return self.kind.visible_calls(job, queries.failed_calls(job, **query), request.user)
 
 
 class JobControls(GenericViewSet[Any]):
@@ -120,7 +120,7 @@ def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
     attributes = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
     title = kind.name.title()
     controls: type[JobControls] = type(f"{title}Controls", (JobControls,), {**common, **attributes})
-    failures: type[JobFailures] = type(f"{title}Failures", (JobFailures,), {**common, "__doc__": JobFailures.__doc__})
+    failures: type[JobFailures] = type(f"{title}Failures", (JobFailures,), common)
     changed, continued = (
         extend_schema(request=None, responses=answer),
         extend_schema(request=None, responses={202: answer}),
@@ -134,7 +134,7 @@ def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
         budget=extend_schema(request=LimitsSerializer, responses={202: answer}),
         retry=continued,
     )
-    return documented(controls), extend_schema_view(get=extend_schema(parameters=[FailureQuery]))(failures)
+    return documented(controls), failures
 
 
 def routes() -> list[URLPattern]:
@@ -143,7 +143,7 @@ def routes() -> list[URLPattern]:
     for kind in kinds.all_kinds():
         (controls, failures), place = _views(kind), f"{kind.plural}/<int:pk>/"
         patterns.append(path(place, controls.as_view({"get": "retrieve"}), name=kind.name))
-        patterns.append(path(f"{place}failures/", failures.as_view(), name=f"{kind.name}-failures"))
+        patterns.append(path(f"{place}failures/", failures.as_view({"get": "list"}), name=f"{kind.name}-failures"))
         for control in ("pause", "resume", "adapt", "budget", "cancel", "retry"):
             address = f"{place}{'retry-failed' if control == 'retry' else control}/"
             patterns.append(path(address, controls.as_view({"post": control}), name=f"{kind.name}-{control}"))

@@ -18,30 +18,25 @@ from generation.jobs.settings import Budget, JobLimits, Setting, Settings, setti
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import NamedRowField, ShortDictField, ShortListField, validated_body
-from review.common.serializers import Field, RowSerializer, WithValues, serializer_of
+from review.common.serializers import Field, Fields, WithValues, extended, rows_of, serializer_of
 from review.rules import limits
 from review.rules.limits import MAX_ID
 
-
-class JobSerializer(serializers.Serializer[Any]):
-    """The budget of a batch or run and, if it is paused, why and what to do.
-
-    `paused_because` is empty if a person paused it.
-    """
-
-    budget_calls = serializers.IntegerField(allow_null=True)
-    most_lanes = serializers.IntegerField(allow_null=True)
-    fresh = serializers.BooleanField()
-
-    budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
-    priority = serializers.ChoiceField(choices=Job.Priority.choices)
-    first_only = serializers.BooleanField(help_text="Whether it pauses when its first record has ended.")
-    model_checks = serializers.DictField(
+# The budget of a batch or run and, if it is paused, why and what to do.
+JOB: Fields = {
+    "budget_calls": serializers.IntegerField(allow_null=True),
+    "most_lanes": serializers.IntegerField(allow_null=True),
+    "fresh": serializers.BooleanField(),
+    "budget_money": serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True),
+    "priority": serializers.ChoiceField(choices=Job.Priority.choices),
+    "first_only": serializers.BooleanField(help_text="Whether it pauses when its first record has ended."),
+    "model_checks": serializers.DictField(
         help_text="What a try of each endpoint showed before the first row: by its number, its name and what was `tried`."
-    )
-    paused_because = serializers.CharField(allow_blank=True)
-    paused_detail = serializers.CharField(allow_blank=True)
-    advice = serializers.CharField(allow_blank=True)
+    ),
+    "paused_because": serializers.CharField(allow_blank=True, help_text="Empty if a person paused it."),
+    "paused_detail": serializers.CharField(allow_blank=True),
+    "advice": serializers.CharField(allow_blank=True),
+}
 
 
 def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:
@@ -49,17 +44,19 @@ def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:
     return WithValues(job, advice=advice(job), progress=kind.progress(job), totals=job, live=kind.live(job), **values)
 
 
-class AnyJobSerializer(JobSerializer):
-    """A job of any kind: status, budget, progress and totals."""
-
-    id = serializers.IntegerField()
-    status = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    finished_at = serializers.DateTimeField(allow_null=True)
-
-    progress = serializer_of(Progress)()
-    totals = serializer_of(UsageTotals)()
-    live = serializer_of(LiveStatus)()
+AnyJobSerializer = extended(
+    "AnyJob",
+    serializers.Serializer,
+    "A job of any kind: status, budget, progress and totals.",
+    **JOB,
+    id=serializers.IntegerField(),
+    status=serializers.CharField(),
+    created_at=serializers.DateTimeField(),
+    finished_at=serializers.DateTimeField(allow_null=True),
+    progress=serializer_of(Progress)(),
+    totals=serializer_of(UsageTotals)(),
+    live=serializer_of(LiveStatus)(),
+)
 
 
 def api_field(each: Setting) -> Field:
@@ -209,36 +206,20 @@ class LikeSerializer(ConfirmSerializer):
         return job
 
 
-class CallSerializer(RowSerializer):
-    """One HTTP attempt at a model, exactly as sent and answered, without keys."""
+CallSerializer = rows_of(
+    "Call",
+    Call,
+    """id model prompt text reasoning finish_reason tokens_in tokens_out tokens_cached tokens_written
+    tokens_reasoning estimated cost seconds attempt error detail http_status simulated started_at""",
+    "One HTTP attempt at a model, exactly as sent and answered, without keys.",
+    endpoint=serializers.CharField(source="endpoint.name"),
+    sent=serializers.DictField(),
+)
 
-    endpoint = serializers.CharField(source="endpoint.name")
-
-    sent = serializers.DictField()
-
-    class Meta:
-        model = Call
-        fields = [
-            "id", "model", "prompt", "text", "reasoning", "finish_reason", "tokens_in", "tokens_out",
-            "tokens_cached", "tokens_written", "tokens_reasoning", "estimated", "cost", "seconds", "attempt", "error",
-            "detail", "http_status", "simulated", "started_at",
-        ]  # fmt: skip
-
-
-class FailedCallSerializer(RowSerializer):
-    """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
-
-    endpoint = serializers.CharField(source="endpoint.name")
-
-    class Meta:
-        model = Call
-        fields = [
-            "id", "subject", "model", "prompt", "text", "reasoning", "attempt", "error", "detail",
-            "http_status", "started_at",
-        ]  # fmt: skip
-
-
-class FailureQuery(serializers.Serializer[Any]):
-    """Which failures."""
-
-    error = serializers.CharField(required=False, max_length=64, help_text="An error class.")
+FailedCallSerializer = rows_of(
+    "FailedCall",
+    Call,
+    "id subject model prompt text reasoning attempt error detail http_status started_at",
+    "A failed call with what came back. `subject` is the row it was made for (``draft:12``).",
+    endpoint=serializers.CharField(source="endpoint.name"),
+)

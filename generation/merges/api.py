@@ -16,31 +16,22 @@ from generation.models import Draft, MergeEvent
 from review.common.actions import Body, answers
 from review.common.api import OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, serializer_of
+from review.common.serializers import Fields, rows_of, serializer_of
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
+NEW_MERGE_BODY: Fields = {
+    "draft": serializers.IntegerField(min_value=1, max_value=MAX_ID),
+    "other": serializers.IntegerField(min_value=1, max_value=MAX_ID),
+    "reason": serializers.CharField(max_length=2_000),
+}
 
-class NewMergeSerializer(serializers.Serializer[Any]):
-    """Two drafts to merge, each by its number before or after the barrier: `other` ends."""
-
-    draft = serializers.IntegerField(min_value=1, max_value=MAX_ID)
-    other = serializers.IntegerField(min_value=1, max_value=MAX_ID)
-    reason = serializers.CharField(max_length=2_000)
-
-
-class UndoSerializer(serializers.Serializer[Any]):
-    """Why a merge is undone."""
-
-    reason = serializers.CharField(max_length=2_000)
-
-
-class MergeEventSerializer(RowSerializer):
-    """A recorded merge, or its undoing. `withdrawn`: the samples withdrawn with it."""
-
-    class Meta:
-        model = MergeEvent
-        fields = ["draft", "into", "kind", "reason", "withdrawn"]
+MergeEventSerializer = rows_of(
+    "MergeEvent",
+    MergeEvent,
+    "draft into kind reason withdrawn",
+    "A recorded merge, or its undoing. `withdrawn`: the samples withdrawn with it.",
+)
 
 
 class BatchMergesViewSet(GenericViewSet[Any]):
@@ -59,7 +50,7 @@ class BatchMergesViewSet(GenericViewSet[Any]):
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
         return self.get_paginated_response(serializer_of(MergedRow)(queries.merged_rows(batch, rows), many=True).data)
 
-    @answers(MergeEventSerializer, body=NewMergeSerializer, many=True, status=201)
+    @answers(MergeEventSerializer, body=NEW_MERGE_BODY, many=True, status=201)
     @merges.mapping.post
     def merge(self, request: Request, body: Body, pk: int) -> Any:
         """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
@@ -85,6 +76,9 @@ class UndoMerge(APIView):
 
     can = Can.PRODUCE
 
-    @answers(MergeEventSerializer, body=UndoSerializer)
+    @answers(
+        MergeEventSerializer,
+        body={"reason": serializers.CharField(max_length=2_000, help_text="Why a merge is undone.")},
+    )
     def post(self, request: Request, body: Body, pk: int) -> Any:
         return services.undo_merge(pk, actor=signed_in_account(request), **body)

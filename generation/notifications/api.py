@@ -13,7 +13,8 @@ from generation import tasks
 from generation.models import ENV_NAME_PATTERN
 from generation.notifications import services
 from review.common.actions import Body, acts, answers
-from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body, validated_query
+from review.common.api import NewestFirst, OldestFirst, validated_body
+from review.common.serializers import Fields
 from review.models import Delivery, User, Webhook
 from review.rules.permissions import Can
 
@@ -46,11 +47,10 @@ class DeliverySerializer(serializers.ModelSerializer[Delivery]):
         read_only_fields = fields
 
 
-class DeliveryQuery(serializers.Serializer[Any]):
-    """Filters of messages."""
-
-    to = serializers.CharField(required=False, max_length=60, help_text="Name of a webhook; `@`: e-mails.")
-    status = serializers.ChoiceField(choices=Delivery.Status.choices, required=False)
+DELIVERY_QUERY: Fields = {
+    "to": serializers.CharField(required=False, max_length=60, help_text="Name of a webhook; `@`: e-mails."),
+    "status": serializers.ChoiceField(choices=Delivery.Status.choices, required=False),
+}
 
 
 class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
@@ -95,7 +95,7 @@ class DeliveryViewSet(GenericViewSet[Delivery]):
     queryset = Delivery.objects.none()
     plural = "deliveries"
 
-    @extend_schema(parameters=[DeliveryQuery])
-    def list(self, request: Request) -> Response:
+    @answers(DeliverySerializer, query=DELIVERY_QUERY, paged=True)
+    def list(self, request: Request, query: Body) -> Any:
         """Messages of the last month, sent or waiting; newest first."""
-        return paginated_response(self, services.deliveries(**validated_query(DeliveryQuery, request)))
+        return services.deliveries(**query)

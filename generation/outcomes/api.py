@@ -12,16 +12,15 @@ from generation.outcomes.reopening import Reopened
 from generation.recipes.serializers import known_benchmark
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
+from review.common.serializers import Fields
 from review.people.queries import physician
-from review.quality.api import SetAsideRequest
+from review.quality.api import SET_ASIDE_BODY
 from review.rules.permissions import Can
 
-
-class AttemptsQuery(serializers.Serializer[Any]):
-    """The benchmark, and what to group by."""
-
-    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
-    by = serializers.MultipleChoiceField(choices=attempts.GROUPINGS, required=False)
+ATTEMPTS_QUERY: Fields = {
+    "benchmark": serializers.CharField(max_length=64, validators=[known_benchmark]),
+    "by": serializers.MultipleChoiceField(choices=attempts.GROUPINGS, required=False),
+}
 
 
 class AttemptsViewSet(ViewSet):
@@ -30,7 +29,7 @@ class AttemptsViewSet(ViewSet):
     can = Can.PRODUCE
     plural = "attempts"
 
-    @answers(Attempts, query=AttemptsQuery, many=True)
+    @answers(Attempts, query=ATTEMPTS_QUERY, many=True)
     def list(self, request: Request, query: Body) -> Any:
         return attempts.attempts(query["benchmark"], query.get("by", ()))
 
@@ -40,7 +39,7 @@ class ReopeningViewSet(ViewSet):
 
     can = Can.OVERSEE
 
-    @acts(Reopened, SetAsideRequest)
+    @acts(Reopened, SET_ASIDE_BODY)
     def reopen(self, request: Request, body: Body, pk: int) -> Any:
         """Have approved samples that are in no release reviewed again without this physician."""
         return reopening.reopen(physician(pk).pk, actor=signed_in_account(request), **body)

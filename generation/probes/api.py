@@ -14,7 +14,7 @@ from generation.releases import queries as releases_queries
 from generation.sources import queries as sources_queries
 from review.common.actions import answers
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer
+from review.common.serializers import rows_of
 from review.rules.permissions import Can, may_read
 
 
@@ -68,12 +68,12 @@ class TellingSampleSerializer(serializers.Serializer[Any]):
     margin = serializers.FloatField()
 
 
-class ProbeWorkSerializer(RowSerializer):
-    """A probing in progress: `tried` of `total` probes."""
-
-    class Meta:
-        model = ProbeWork
-        fields = ["id", "status", "tried", "total", "detail", "created_at"]
+ProbeWorkSerializer = rows_of(
+    "ProbeWork",
+    ProbeWork,
+    "id status tried total detail created_at",
+    "A probing in progress: `tried` of `total` probes.",
+)
 
 
 class ProbesSerializer(serializers.Serializer[Any]):

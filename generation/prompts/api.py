@@ -10,6 +10,7 @@ from generation.prompts import queries, services
 from review.common.actions import Body, answers
 from review.common.api import ShortDictField
 from review.common.decorators import signed_in_account
+from review.common.serializers import Fields, related
 from review.rules import limits
 from review.rules.permissions import Can
 
@@ -27,7 +28,7 @@ class PromptSetNameSerializer(serializers.Serializer[Any]):
     sha256 = serializers.CharField(source="digest")
     based_on = serializers.CharField(source="stored.based_on", default="")
     note = serializers.CharField(source="stored.note", default="")
-    author = serializers.CharField(source="stored.author.username", default=None, allow_null=True)
+    author = related("stored.author.username")
     at = serializers.DateTimeField(source="stored.at", default=None, allow_null=True)
 
 
@@ -37,13 +38,12 @@ class PromptSetSerializer(PromptSetNameSerializer):
     texts = serializers.DictField(child=serializers.CharField())
 
 
-class SavePromptSetSerializer(serializers.Serializer[Any]):
-    """Prompts to save as the next version of a set; files that are not given are those of `based_on`."""
-
-    name = serializers.CharField(max_length=40)
-    texts = ShortDictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False))
-    based_on = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="Empty: the default set.")
-    note = serializers.CharField(max_length=500, default="", allow_blank=True)
+SAVE_PROMPT_SET_BODY: Fields = {
+    "name": serializers.CharField(max_length=40),
+    "texts": ShortDictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False)),
+    "based_on": serializers.CharField(max_length=64, default="", allow_blank=True, help_text="Empty: the default set."),
+    "note": serializers.CharField(max_length=500, default="", allow_blank=True),
+}
 
 
 class BenchmarkPrompts(APIView):
@@ -56,7 +56,7 @@ class BenchmarkPrompts(APIView):
         """List the sets."""
         return queries.sets(benchmark)
 
-    @answers(PromptSetSerializer, body=SavePromptSetSerializer, status=201)
+    @answers(PromptSetSerializer, body=SAVE_PROMPT_SET_BODY, status=201)
     def post(self, request: Request, body: Body, benchmark: str) -> Any:
         """Save prompts as the next version of a set of your own."""
         saved = services.save(benchmark, **body, actor=signed_in_account(request))

@@ -31,12 +31,10 @@ from review.common.api import (
     NewestFirst,
     OldestFirst,
     ShortDictField,
-    paginated_response,
     validated_body,
-    validated_query,
 )
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, WithValues, serializer_of
+from review.common.serializers import Fields, WithValues, related, rows_of, serializer_of
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
@@ -62,20 +60,21 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     joined = serializers.BooleanField(default=False)
 
 
-class ReleaseSerializer(RowSerializer):
+ReleaseSerializer = rows_of(
+    "Release",
+    Release,
+    "name version benchmark samples_count rubrics_count simulated sha256 created_at",
     """A frozen, versioned, checksummed set of approved samples.
 
     `sha256` is that of its JSON Lines export.
-    """
+    """,
+    created_by=related("created_by.username"),
+)
 
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
-
-    class Meta:
-        model = Release
-        fields = ["name", "version", "benchmark", "samples_count", "rubrics_count", "simulated", "sha256", "created_at"]
-
-
-class WholeReleaseSerializer(ReleaseSerializer):
+WholeReleaseSerializer = rows_of(
+    "WholeRelease",
+    Release,
+    "held_out_count held_out_sha256",
     """A release with its composition. `counts`: facet, value, samples and rubrics.
 
     `provenance`: how samples were made, by name and value. `statuses`: how many samples physicians
@@ -86,29 +85,26 @@ class WholeReleaseSerializer(ReleaseSerializer):
     every sample and nowhere else. `card`: the texts that its makers gave for the data card.
     `funnel`: from drawn records to these samples; null in releases frozen before this was counted.
     `withheld`: sources whose text must not be published: share exports by reference.
-    """
-
-    marker = serializers.CharField(source="canary")
-    generators = serializers.ListField(child=serializers.CharField())
-    withheld = serializers.ListField(child=serializers.CharField())
-    provenance = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
-    grounds = serializers.DictField(child=serializers.IntegerField())
-    reviewers = serializers.DictField(child=serializers.IntegerField())
-    statuses = serializers.DictField(child=serializers.IntegerField())
-    excluded = serializers.DictField(child=serializers.IntegerField())
-    unreviewed = serializers.IntegerField()
-    composition = serializers.DictField()
-    shares = serializers.DictField(child=serializers.FloatField())
-    card = serializers.DictField(child=serializers.CharField())
-
-    counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
-    sources = ReleasedSourceSerializer(many=True)
-    errata = ErratumSerializer(many=True)
-    judgments = serializer_of(Validity)(many=True)
-    funnel = serializer_of(FunnelReport)(allow_null=True)
-
-    class Meta(ReleaseSerializer.Meta):
-        fields = [*ReleaseSerializer.Meta.fields, "held_out_count", "held_out_sha256"]
+    """,
+    extends=ReleaseSerializer,
+    marker=serializers.CharField(source="canary"),
+    generators=serializers.ListField(child=serializers.CharField()),
+    withheld=serializers.ListField(child=serializers.CharField()),
+    provenance=serializers.DictField(child=serializers.DictField(child=serializers.IntegerField())),
+    grounds=serializers.DictField(child=serializers.IntegerField()),
+    reviewers=serializers.DictField(child=serializers.IntegerField()),
+    statuses=serializers.DictField(child=serializers.IntegerField()),
+    excluded=serializers.DictField(child=serializers.IntegerField()),
+    unreviewed=serializers.IntegerField(),
+    composition=serializers.DictField(),
+    shares=serializers.DictField(child=serializers.FloatField()),
+    card=serializers.DictField(child=serializers.CharField()),
+    counts=serializers.DictField(child=serializers.DictField(child=CountSerializer())),
+    sources=ReleasedSourceSerializer(many=True),
+    errata=ErratumSerializer(many=True),
+    judgments=serializer_of(Validity)(many=True),
+    funnel=serializer_of(FunnelReport)(allow_null=True),
+)
 
 
 def _whole_release(release: Release, reader: object) -> WithValues:
@@ -142,55 +138,44 @@ class FreezeSerializer(SettingsSerializer):
     )
 
 
-class FreezeStatusSerializer(RowSerializer):
+FreezeStatusSerializer = rows_of(
+    "FreezeStatus",
+    Freeze,
+    "id name benchmark composition status total read error detail created_at finished_at",
     """A release being frozen.
 
     `read` of `total` samples are read; `release` is there once it is `done`.
-    """
+    """,
+    created_by=related("created_by.username"),
+    release=serializers.CharField(source="release.reference", allow_null=True, default=None, help_text="NAME@VERSION"),
+)
 
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
+ReleasedRubricSerializer = rows_of(
+    "ReleasedRubric",
+    ReleasedRubric,
+    "key criterion severity polarity",
+    "A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated.",
+    traps=serializers.ListField(child=serializers.CharField()),
+)
 
-    release = serializers.CharField(source="release.reference", allow_null=True, default=None, help_text="NAME@VERSION")
-
-    class Meta:
-        model = Freeze
-        fields = [
-            "id", "name", "benchmark", "composition", "status", "total", "read", "error", "detail",
-            "created_at", "finished_at",
-        ]  # fmt: skip
-
-
-class ReleasedRubricSerializer(RowSerializer):
-    """A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated."""
-
-    traps = serializers.ListField(child=serializers.CharField())
-
-    class Meta:
-        model = ReleasedRubric
-        fields = ["key", "criterion", "severity", "polarity"]
-
-
-class ReleasedSampleSerializer(RowSerializer):
+ReleasedSampleSerializer = rows_of(
+    "ReleasedSample",
+    ReleasedSample,
+    "position key task split",
     """A sample as released.
 
     `exported` is its object in the export; `rubrics` are listed beside it.
-    """
+    """,
+    exported=serializers.DictField(),
+    rubrics=ReleasedRubricSerializer(many=True),
+)
 
-    exported = serializers.DictField()
-    rubrics = ReleasedRubricSerializer(many=True)
-
-    class Meta:
-        model = ReleasedSample
-        fields = ["position", "key", "task", "split"]
-
-
-class SamplesQuery(serializers.Serializer[Any]):
-    """Which samples of a release."""
-
-    text = serializers.CharField(default="", max_length=200, help_text="In the key, the title or a criterion.")
-    task = serializers.CharField(default="", max_length=40)
-    facet = serializers.CharField(default="", max_length=200, help_text="NAME=VALUE, for example `subtype=A1`.")
-    split = serializers.ChoiceField(choices=ReleasedSample.Split.values, default="")
+SAMPLES_QUERY: Fields = {
+    "text": serializers.CharField(default="", max_length=200, help_text="In the key, the title or a criterion."),
+    "task": serializers.CharField(default="", max_length=40),
+    "facet": serializers.CharField(default="", max_length=200, help_text="NAME=VALUE, for example `subtype=A1`."),
+    "split": serializers.ChoiceField(choices=ReleasedSample.Split.values, default=""),
+}
 
 
 class ChangesSerializer(serializers.Serializer[Any]):
@@ -206,41 +191,36 @@ class ChangesSerializer(serializers.Serializer[Any]):
     samples = serializer_of(SampleChange)(many=True)
 
 
-class ChangesQuery(serializers.Serializer[Any]):
-    """Compared with which release, and which of the samples that differ."""
+CHANGES_QUERY: Fields = {
+    "since": serializers.CharField(max_length=120, help_text="NAME@VERSION, or NAME for the latest."),
+    "change": serializers.ChoiceField(choices=Change.values, default=""),
+    "start": serializers.IntegerField(default=0, min_value=0, max_value=MAX_ID),
+    "most": serializers.IntegerField(default=100, min_value=0, max_value=500),
+}
 
-    since = serializers.CharField(max_length=120, help_text="NAME@VERSION, or NAME for the latest.")
-    change = serializers.ChoiceField(choices=Change.values, default="")
-    start = serializers.IntegerField(default=0, min_value=0, max_value=MAX_ID)
-    most = serializers.IntegerField(default=100, min_value=0, max_value=500)
 
-
-class SplitQuery(serializers.Serializer[Any]):
-    """A part of a release."""
-
-    split = serializers.ChoiceField(
+SPLIT_QUERY: Fields = {
+    "split": serializers.ChoiceField(
         choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
     )
+}
 
 
-class ExportQuery(SplitQuery):
-    """The format.
-
-    JSON Lines is the plain file; the others are a zip with data card and checksums.
-    """
-
-    format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
-    by_reference = serializers.BooleanField(
+EXPORT_QUERY: Fields = {
+    **SPLIT_QUERY,
+    "format": serializers.ChoiceField(choices=exporters.available(), default="jsonl"),
+    "by_reference": serializers.BooleanField(
         default=False,
         help_text="Leave out the text of the sources: a zip with `restore_release.py`, which puts it back from their"
         " original files.",
-    )
-    stages = serializers.CharField(
+    ),
+    "stages": serializers.CharField(
         default="",
         allow_blank=True,
         max_length=40,
         help_text="Stages of reasoning, for the format `supervision`: `answer`, `V`, `K`, `V+K`, `V+K+R`.",
-    )
+    ),
+}
 
 
 class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
@@ -274,23 +254,22 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """One release with its composition."""
         return _whole_release(queries.release(name, version), request.user)
 
-    @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
-    @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
-    def samples(self, request: Request, name: str, version: int) -> Response:
+    @answers(ReleasedSampleSerializer, query=SAMPLES_QUERY, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def samples(self, request: Request, query: Body, name: str, version: int) -> Any:
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        query = validated_query(SamplesQuery, request)
+        query = query
         rows = queries.released_samples(queries.release(name, version), request.user, **query)
-        return paginated_response(self, rows.prefetch_related(rubrics))
+        return rows.prefetch_related(rubrics)
 
-    @extend_schema(
-        parameters=[ExportQuery],
+    @answers(
+        query=EXPORT_QUERY,
         responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "application/zip"): OpenApiTypes.BINARY},
     )
     @action(detail=True)
-    def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
+    def export(self, request: Request, query: Body, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        query = validated_query(ExportQuery, request)
         format_name, by_reference, stages = query["format"], query["by_reference"], query["stages"]
         release, split = queries.release(name, version), queries.readable_split(request.user, query["split"])
         if format_name == "jsonl" and not by_reference and not stages:
@@ -302,14 +281,14 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
             )
         return archive.download(export.Export(release, format_name, split, by_reference, stages))
 
-    @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
+    @answers(query=SPLIT_QUERY, responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)
-    def ratings(self, request: Request, name: str, version: int) -> HttpResponseBase:
+    def ratings(self, request: Request, query: Body, name: str, version: int) -> HttpResponseBase:
         """Physicians' answers as CSV: one row per review and question, under pseudonyms."""
-        split, release = validated_query(SplitQuery, request)["split"], queries.release(name, version)
-        return ratings.download_of(release, queries.readable_split(request.user, split))
+        split = queries.readable_split(request.user, query["split"])
+        return ratings.download_of(queries.release(name, version), split)
 
-    @answers(ChangesSerializer, query=ChangesQuery)
+    @answers(ChangesSerializer, query=CHANGES_QUERY)
     @action(detail=True)
     def changes(self, request: Request, query: Body, name: str, version: int) -> Any:
         """How a release differs from another of its benchmark; held-out samples are for admins only."""

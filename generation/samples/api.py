@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
-from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
@@ -17,9 +16,9 @@ from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.audit.trail import record_read
 from review.common.actions import Body, acts, answers
-from review.common.api import NewestFirst, validated_query
+from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer
+from review.common.serializers import Fields, RowSerializer, rows_of
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
@@ -51,18 +50,17 @@ class SampleSerializer(RowSerializer):
         return str(sample.status)
 
 
-class RubricSerializer(RowSerializer):
+RubricSerializer = rows_of(
+    "Rubric",
+    Rubric,
+    "key criterion polarity approved severity severities removed added",
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
     `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians
     wrote it.
-    """
-
-    traps = serializers.ListField(child=serializers.CharField())
-
-    class Meta:
-        model = Rubric
-        fields = ["key", "criterion", "polarity", "approved", "severity", "severities", "removed", "added"]
+    """,
+    traps=serializers.ListField(child=serializers.CharField()),
+)
 
 
 class VersionSerializer(RowSerializer):
@@ -88,12 +86,12 @@ class VersionSerializer(RowSerializer):
         return shown_status(version.status, version.case.ground)
 
 
-class FailedVersionSerializer(RowSerializer):
-    """A next version that could not be generated. `POST retry/` tries again."""
-
-    class Meta:
-        model = Draft
-        fields = ["id", "version", "error", "detail"]
+FailedVersionSerializer = rows_of(
+    "FailedVersion",
+    Draft,
+    "id version error detail",
+    "A next version that could not be generated. `POST retry/` tries again.",
+)
 
 
 class WholeSampleSerializer(SampleSerializer):
@@ -110,64 +108,55 @@ class WholeSampleSerializer(SampleSerializer):
         return None
 
 
-class DrawAgainSerializer(serializers.Serializer[Any]):
-    """The trap of the version to generate; empty: the rarest in its batch that no version had."""
-
-    trap = serializers.CharField(default="", allow_blank=True, max_length=16)
-
-
-class QueuedVersionSerializer(RowSerializer):
-    """The draft of a next version. `preferred`: the traps that the generator is asked for."""
-
-    preferred = serializers.ListField(child=serializers.CharField())
-
-    class Meta:
-        model = Draft
-        fields = ["id", "version", "status"]
-
-
-class ErratumSerializer(RowSerializer):
-    """An erratum recorded after a sample's approval: it was reported, the report was dismissed, or it was withdrawn."""
-
-    sample = serializers.CharField(source="sample.key")
-
-    class Meta:
-        model = Erratum
-        fields = ["kind", "reason", "at"]
-
-
-class ErratumReasonSerializer(serializers.Serializer[Any]):
-    """Why."""
-
-    reason = serializers.CharField(max_length=2000)
-
-
-class SampleQuery(serializers.Serializer[Any]):
-    """Which samples."""
-
-    benchmark = serializers.CharField(required=False, max_length=64)
-    task = serializers.CharField(required=False, max_length=40)
-    status = serializers.ChoiceField(choices=SAMPLE_STATUSES, required=False)
-    text = serializers.CharField(
-        required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
+DRAW_AGAIN_BODY: Fields = {
+    "trap": serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=16,
+        help_text="The trap of the version to generate; empty: the rarest in its batch that no version had.",
     )
-    batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
+}
+
+QueuedVersionSerializer = rows_of(
+    "QueuedVersion",
+    Draft,
+    "id version status",
+    "The draft of a next version. `preferred`: the traps that the generator is asked for.",
+    preferred=serializers.ListField(child=serializers.CharField()),
+)
+
+ErratumSerializer = rows_of(
+    "Erratum",
+    Erratum,
+    "kind reason at",
+    "An erratum recorded after a sample's approval: it was reported, the report was dismissed, or it was withdrawn.",
+    sample=serializers.CharField(source="sample.key"),
+)
+
+ERRATUM_REASON_BODY: Fields = {"reason": serializers.CharField(max_length=2000, help_text="Why.")}
 
 
-@extend_schema_view(list=extend_schema(parameters=[SampleQuery]))
-class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
+SAMPLE_QUERY: Fields = {
+    "benchmark": serializers.CharField(required=False, max_length=64),
+    "task": serializers.CharField(required=False, max_length=40),
+    "status": serializers.ChoiceField(choices=SAMPLE_STATUSES, required=False),
+    "text": serializers.CharField(
+        required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
+    ),
+    "batch": serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID),
+}
+
+
+class SampleViewSet(GenericViewSet[Sample]):
     """Samples, newest first."""
 
     can = Can.PRODUCE
-    serializer_class = SampleSerializer
     pagination_class = NewestFirst
     queryset = Sample.objects.all()
 
-    def get_queryset(self) -> QuerySet[Sample]:
-        filters = {}
-        if self.action == "list":
-            filters = validated_query(SampleQuery, self.request)
-        return queries.samples(**filters)
+    @answers(SampleSerializer, query=SAMPLE_QUERY, paged=True)
+    def list(self, request: Request, query: Body) -> Any:
+        return queries.samples(**query)
 
     @answers(WholeSampleSerializer)
     def retrieve(self, request: Request, pk: int) -> Any:
@@ -175,7 +164,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
         cases = SampleVersion.objects.select_related("case").defer("case__spec")
         versions = Prefetch("versions", cases.order_by("number").prefetch_related(rubrics))
-        sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
+        sample = get_object_or_404(queries.samples().prefetch_related(versions), pk=pk)
         for version in sample.versions.all():
             record_read(signed_in_account(request), version.case)
         return sample
@@ -187,7 +176,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         sample = get_object_or_404(Sample, pk=pk)
         return errata.history(sample)
 
-    @acts(ErratumSerializer, ErratumReasonSerializer, status=201, can=Can.READ_RESULTS)
+    @acts(ErratumSerializer, ERRATUM_REASON_BODY, status=201, can=Can.READ_RESULTS)
     def report(self, request: Request, body: Body, pk: int) -> Any:
         """Report an approved sample: it is left out of new releases until an admin decides.
 
@@ -195,12 +184,12 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         """
         return errata.report(pk, actor=signed_in_account(request), **body)
 
-    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    @acts(ErratumSerializer, ERRATUM_REASON_BODY, status=201)
     def dismiss(self, request: Request, body: Body, pk: int) -> Any:
         """Dismiss the report of a sample. 409 if there is none."""
         return errata.dismiss(pk, actor=signed_in_account(request), **body)
 
-    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    @acts(ErratumSerializer, ERRATUM_REASON_BODY, status=201)
     def withdraw(self, request: Request, body: Body, pk: int) -> Any:
         """Withdraw an approved sample: it is left out of later releases, and releases that contain it show an erratum."""
         return errata.withdraw(pk, actor=signed_in_account(request), **body)
@@ -210,7 +199,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         """Generate the next version of a sample again. 409 if none has failed, or its batch is cancelled."""
         return regeneration.retry_version(pk)
 
-    @acts(QueuedVersionSerializer, DrawAgainSerializer, status=202, url_path="draw-again", url_name="draw-again")
+    @acts(QueuedVersionSerializer, DRAW_AGAIN_BODY, status=202, url_path="draw-again", url_name="draw-again")
     def draw_again(self, request: Request, body: Body, pk: int) -> Any:
         """Generate another version of a discarded sample, with another trap. 409 if it is not discarded."""
         return regeneration.draw_again(pk, **body)
@@ -223,7 +212,7 @@ class ReviewedSampleViewSet(GenericViewSet[Erratum]):
     serializer_class = ErratumSerializer
     row = "<int:review_id>"
 
-    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    @acts(ErratumSerializer, ERRATUM_REASON_BODY, status=201)
     def report(self, request: Request, body: Body, review_id: int) -> Any:
         """Report the approved sample of a closed case that you reviewed. 404 for any other."""
         me = signed_in_account(request)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
@@ -17,96 +16,80 @@ from generation.sources import importers, own_tables, queries, services, uploads
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
 from review.common.actions import Body, acts, answers
-from review.common.api import NewestFirst, OldestFirst, paginated_response
+from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, serializer_of
+from review.common.serializers import Fields, extended, rows_of, serializer_of
 from review.rules.permissions import Can
 
 MAX_MAPPING = 50_000  # characters
 
+SourceSerializer = rows_of(
+    "Source",
+    Source,
+    "name format label licence citation restrictions created_at",
+    "An imported data set, with its licence and citation.",
+    records_count=serializers.IntegerField(),
+)
 
-class SourceSerializer(RowSerializer):
-    """An imported data set, with its licence and citation."""
+RecordSerializer = rows_of(
+    "Record",
+    SourceRecord,
+    "id external_id revision title language language_confidence",
+    "One record, without its private fields.",
+    content=serializers.DictField(),
+)
 
-    records_count = serializers.IntegerField()
+ImportSerializer = rows_of(
+    "Import",
+    Import,
+    """id file_name layout status rows added same differs updates refused error detail created_at
+    finished_at""",
+    "The import of one file into a source, with its progress and results.",
+    source=serializers.CharField(source="source.name"),
+    facets=serializers.DictField(child=serializers.DictField(child=serializers.IntegerField())),
+    joined=serializers.DictField(child=serializers.IntegerField()),
+    oddities=serializers.DictField(),
+)
 
-    class Meta:
-        model = Source
-        fields = ["name", "format", "label", "licence", "citation", "restrictions", "created_at"]
+RefusalSerializer = rows_of(
+    "Refusal",
+    ImportRefusal,
+    "where reason differs",
+    "One bad row, or one that differs from the record with its id: its place and the reason.",
+)
 
-
-class RecordSerializer(RowSerializer):
-    """One record, without its private fields."""
-
-    content = serializers.DictField()
-
-    class Meta:
-        model = SourceRecord
-        fields = ["id", "external_id", "revision", "title", "language", "language_confidence"]
-
-
-class ImportSerializer(RowSerializer):
-    """The import of one file into a source, with its progress and results."""
-
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
-    joined = serializers.DictField(child=serializers.IntegerField())
-    oddities = serializers.DictField()
-
-    class Meta:
-        model = Import
-        fields = [
-            "id", "file_name", "layout", "status", "rows", "added", "same", "differs", "updates", "refused",
-            "error", "detail", "created_at", "finished_at",
-        ]  # fmt: skip
-
-
-class RefusalSerializer(RowSerializer):
-    """One bad row, or one that differs from the record with its id: its place and the reason."""
-
-    class Meta:
-        model = ImportRefusal
-        fields = ["where", "reason", "differs"]
-
-
-class UploadSerializer(serializers.Serializer[Any]):
-    """A file to import.
-
-    An existing source name adds the file to that source; nothing is added twice. `update`: records
-    with a known id and another content become the next revision.
-    """
-
-    file = serializers.FileField(max_length=300)
-    format = serializers.ChoiceField(choices=importers.available())
-    name = serializers.SlugField(max_length=100)
-    update = serializers.BooleanField(default=False)  # type: ignore[assignment]  # a field, not the method
-    mapping = serializers.CharField(
+UPLOAD_BODY: Fields = {
+    "file": serializers.FileField(max_length=300),
+    "format": serializers.ChoiceField(choices=importers.available()),
+    "name": serializers.SlugField(max_length=100),
+    "update": serializers.BooleanField(default=False),
+    "mapping": serializers.CharField(
         default="",
         allow_blank=True,
         max_length=MAX_MAPPING,
         help_text="Of the format `table`: the name of a saved mapping, or as JSON"
         " {columns: {field: [column]}, values: {field: value}}.",
-    )
-    licence = serializers.CharField(default="", allow_blank=True, max_length=200)
-    citation = serializers.CharField(default="", allow_blank=True, max_length=1000)
-    restrictions = serializers.CharField(default="", allow_blank=True, max_length=1000)
+    ),
+    "licence": serializers.CharField(default="", allow_blank=True, max_length=200),
+    "citation": serializers.CharField(default="", allow_blank=True, max_length=1000),
+    "restrictions": serializers.CharField(default="", allow_blank=True, max_length=1000),
+}
 
+PREVIEW_UPLOAD_BODY: Fields = {
+    "file": serializers.FileField(max_length=300),
+    "mapping": serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING),
+}
 
-class PreviewUploadSerializer(serializers.Serializer[Any]):
-    """A table to look at. Without a mapping, it is guessed from the names of the columns."""
-
-    file = serializers.FileField(max_length=300)
-    mapping = serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING)
-
-
-class TablePreviewSerializer(serializer_of(TablePreview)):  # type: ignore[misc]
+TablePreviewSerializer = extended(
+    "TablePreview",
+    serializer_of(TablePreview),
     """What a table was recognised as: columns with their first values, mapping, and first records.
 
     `problem`: why the mapping does not fit the table.
-    """
-
-    columns = serializers.ListField(child=serializers.ListField())
-    mapping = serializers.DictField(source="mapping.model_dump")
+    """,
+    columns=serializers.ListField(child=serializers.ListField()),
+    mapping=serializers.DictField(source="mapping.model_dump"),
+)
 
 
 class SavedMappingSerializer(serializers.ModelSerializer[SavedMapping]):
@@ -135,11 +118,11 @@ class SourceViewSet(ListModelMixin, GenericViewSet[Source]):
         """One source."""
         return Response(SourceSerializer(self.get_object()).data)
 
-    @extend_schema(responses=RecordSerializer(many=True))
-    @action(detail=True, serializer_class=RecordSerializer, pagination_class=OldestFirst)
-    def records(self, request: Request, name: str) -> Response:
+    @answers(RecordSerializer, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def records(self, request: Request, name: str) -> Any:
         """The records of a source."""
-        return paginated_response(self, queries.records(queries.source(name)))
+        return queries.records(queries.source(name))
 
 
 class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
@@ -151,7 +134,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     parser_classes = [MultiPartParser]
     queryset = queries.imports()
 
-    @answers(ImportSerializer, body=UploadSerializer, status=202)
+    @answers(ImportSerializer, body=UPLOAD_BODY, status=202)
     def create(self, request: Request, body: Body) -> Any:
         """Upload a file as its authors publish it. A worker reads it."""
         mapping = own_tables.stated_mapping(body["mapping"])
@@ -176,11 +159,11 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
         """Cancel an import. Records already added stay. 409 if it is over."""
         return services.cancel_import(self.get_object().pk)
 
-    @extend_schema(responses=RefusalSerializer(many=True))
-    @action(detail=True, serializer_class=RefusalSerializer, pagination_class=OldestFirst)
-    def refusals(self, request: Request, pk: int) -> Response:
+    @answers(RefusalSerializer, paged=True)
+    @action(detail=True, pagination_class=OldestFirst)
+    def refusals(self, request: Request, pk: int) -> Any:
         """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
-        return paginated_response(self, ImportRefusal.objects.filter(run=self.get_object()))
+        return ImportRefusal.objects.filter(run=self.get_object())
 
 
 class PreviewTable(APIView):
@@ -189,7 +172,7 @@ class PreviewTable(APIView):
     can = Can.PRODUCE
     parser_classes = [MultiPartParser]
 
-    @answers(TablePreviewSerializer, body=PreviewUploadSerializer)
+    @answers(TablePreviewSerializer, body=PREVIEW_UPLOAD_BODY)
     def post(self, request: Request, body: Body) -> Any:
         """Upload a table and see what it was recognised as; nothing is kept."""
         mapping = own_tables.stated_mapping(body["mapping"])

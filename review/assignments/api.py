@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -14,14 +14,17 @@ from review.access import visibility
 from review.answers import signatures
 from review.assignments import case_queue, claims, correction, first_look, retraction, services
 from review.common.actions import Body, acts, answers
-from review.common.api import NewestFirst, paginated_response, validated_body
+from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
+    TOKEN,
     AnswersSerializer,
+    Fields,
     RowSerializer,
     ShownSpecSerializer,
-    TokenSerializer,
     WithValues,
+    extended,
+    rows_of,
 )
 from review.models import Assignment, Case, Declined, Draft, Review
 from review.models.public_ids import AssignmentId
@@ -31,139 +34,120 @@ from review.rules.permissions import Can
 from review.rules.state_machine import State
 from review.turns.turn import ReviewTurn, turn_of
 
-
-class SubmitSerializer(TokenSerializer):
-    """A complete review. Submitting it signs it in your name."""
-
-    answers = AnswersSerializer()
-    password = serializers.CharField(
+SUBMIT_BODY: Fields = {
+    **TOKEN,
+    "answers": AnswersSerializer(),
+    "password": serializers.CharField(
         allow_blank=True,
         default="",
         max_length=4096,
         trim_whitespace=False,
         help_text="Your password, if the case requires reviews to be signed with it. It is not stored.",
-    )
-    code = serializers.CharField(
+    ),
+    "code": serializers.CharField(
         allow_blank=True,
         default="",
         max_length=20,
         help_text="The code from your authenticator app, if the case requires reviews to be signed with it.",
-    )
-    revision = serializers.IntegerField(
+    ),
+    "revision": serializers.IntegerField(
         min_value=0,
         max_value=2**31 - 1,
         required=False,
         help_text="The draft revision you last saw. A late submission is kept as the draft only if it is still that one.",
-    )
+    ),
+}
 
+SIGN_BODY: Fields = {
+    **TOKEN,
+    "review": serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_ID,
+        help_text="The proposal to sign word for word: one of the `reviews` that you are shown.",
+    ),
+    "password": serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False),
+    "code": serializers.CharField(allow_blank=True, default="", max_length=20),
+}
 
-class SignSerializer(TokenSerializer):
-    """The proposal to sign word for word: one of the `reviews` that you are shown."""
+CORRECT_BODY: Fields = {
+    "answers": AnswersSerializer(),
+    "reason": serializers.CharField(max_length=REMARK),
+    "password": serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False),
+    "code": serializers.CharField(allow_blank=True, default="", max_length=20),
+}
 
-    review = serializers.IntegerField(min_value=1, max_value=MAX_ID)
-    password = serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False)
-    code = serializers.CharField(allow_blank=True, default="", max_length=20)
+SAVE_BODY: Fields = {
+    **TOKEN,
+    "answers": AnswersSerializer(),
+    "revision": serializers.IntegerField(
+        min_value=0, max_value=2**31 - 1, help_text="The one you last saw, 0 before the first save."
+    ),
+}
 
+ReviewDraftSerializer = rows_of(
+    "ReviewDraft",
+    Draft,
+    "revision saved_at",
+    "The physician's draft for the current phase.",
+    answers=AnswersSerializer(),
+)
 
-class CorrectSerializer(serializers.Serializer[Any]):
-    """The complete review that replaces the submitted one, and the reason for the correction."""
+ShownReviewSerializer = rows_of(
+    "ShownReview",
+    Review,
+    "role phase verdict submitted_at",
+    "A review that the physician may read now, without names. `own`: the physician wrote it.",
+    review=serializers.IntegerField(source="pk"),
+    own=serializers.BooleanField(),
+    answers=AnswersSerializer(),
+)
 
-    answers = AnswersSerializer()
-    reason = serializers.CharField(max_length=REMARK)
-    password = serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False)
-    code = serializers.CharField(allow_blank=True, default="", max_length=20)
+HoldSerializer = rows_of(
+    "Hold",
+    Assignment,
+    "role phase hold token lease_until",
+    "The state of an assignment: what to submit next (`phase`), under which token, until when.",
+    id=serializers.CharField(source="public_id", read_only=True),
+)
 
-
-class SaveSerializer(TokenSerializer):
-    """A draft to save. `revision` is the one you last saw, 0 before the first save."""
-
-    answers = AnswersSerializer()
-    revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
-
-
-class ReviewDraftSerializer(RowSerializer):
-    """The physician's draft for the current phase."""
-
-    answers = AnswersSerializer()
-
-    class Meta:
-        model = Draft
-        fields = ["revision", "saved_at"]
-
-
-class ShownReviewSerializer(RowSerializer):
-    """A review that the physician may read now, without names. `own`: the physician wrote it."""
-
-    review = serializers.IntegerField(source="pk")
-    own = serializers.BooleanField()
-    answers = AnswersSerializer()
-
-    class Meta:
-        model = Review
-        fields = ["role", "phase", "verdict", "submitted_at"]
-
-
-class HoldSerializer(RowSerializer):
-    """The state of an assignment: what to submit next (`phase`), under which token, until when."""
-
-    id = serializers.CharField(source="public_id", read_only=True)
-
-    class Meta:
-        model = Assignment
-        fields = ["role", "phase", "hold", "token", "lease_until"]
-
-
-class WorkSerializer(HoldSerializer):
+WorkSerializer = extended(
+    "Work",
+    HoldSerializer,
     """Everything a physician needs to work on one case.
 
     `draft` is null if nothing was saved yet. `revealed` is false until the first look is committed;
     until then, `case` holds only what the first look shows.
-    """
-
-    revealed = serializers.BooleanField()
-    case = ShownSpecSerializer()
-    draft = ReviewDraftSerializer(allow_null=True)
-    reviews = ShownReviewSerializer(many=True)
-    objection = serializers.CharField(
+    """,
+    revealed=serializers.BooleanField(),
+    case=ShownSpecSerializer(),
+    draft=ReviewDraftSerializer(allow_null=True),
+    reviews=ShownReviewSerializer(many=True),
+    objection=serializers.CharField(
         allow_blank=True, help_text="For adjudicators: the first reviewer's objection to the second's wording, if any."
-    )
+    ),
+)
 
 
-class LeaseSerializer(serializers.Serializer[Any]):
-    """When the claim ends unless it is renewed."""
+SavedSerializer = rows_of("Saved", Draft, "revision saved_at", "A saved draft. Send its revision with the next save.")
 
-    lease_until = serializers.DateTimeField()
-
-
-class SavedSerializer(RowSerializer):
-    """A saved draft. Send its revision with the next save."""
-
-    class Meta:
-        model = Draft
-        fields = ["revision", "saved_at"]
-
-
-class SubmittedSerializer(RowSerializer):
+SubmittedSerializer = rows_of(
+    "Submitted",
+    Review,
+    "verdict signed_as meaning submitted_at",
     """The submitted review and the assignment's new state: another phase may follow, under its own
     token. `meaning`: of the signature: review, verification or adjudication.
-    """
+    """,
+    review=serializers.IntegerField(source="pk"),
+    assignment=HoldSerializer(),
+)
 
-    review = serializers.IntegerField(source="pk")
-    assignment = HoldSerializer()
-
-    class Meta:
-        model = Review
-        fields = ["verdict", "signed_as", "meaning", "submitted_at"]
-
-
-class CaseNameSerializer(RowSerializer):
-    """A case's id and title. Its state is not shown while it is open."""
-
-    id = serializers.CharField(source="public_id", read_only=True)
-
-    class Meta:
-        model = Case
-        fields = ["benchmark", "title", "version"]
+CaseNameSerializer = rows_of(
+    "CaseName",
+    Case,
+    "benchmark title version",
+    "A case's id and title. Its state is not shown while it is open.",
+    id=serializers.CharField(source="public_id", read_only=True),
+)
 
 
 class MyReviewSerializer(RowSerializer):
@@ -197,32 +181,26 @@ def _work(turn: ReviewTurn) -> WithValues:
     )
 
 
-class RevealSerializer(TokenSerializer):
-    """The answers of the first look; other answers are ignored."""
+REVEAL_BODY: Fields = {**TOKEN, "answers": AnswersSerializer()}
 
-    answers = AnswersSerializer()
+DECLINE_BODY: Fields = {
+    **TOKEN,
+    "reason": serializers.ChoiceField(choices=Declined.Reason.choices),
+    "text": serializers.CharField(allow_blank=True, default="", max_length=2000),
+}
 
-
-class DeclineSerializer(TokenSerializer):
-    """Why you decline."""
-
-    reason = serializers.ChoiceField(choices=Declined.Reason.choices)
-    text = serializers.CharField(allow_blank=True, default="", max_length=2000)
+PROBLEM_TEXT_BODY: Fields = {"text": serializers.CharField(max_length=2000, help_text="A description of the problem.")}
 
 
-class ProblemTextSerializer(serializers.Serializer[Any]):
-    """A description of the problem."""
-
-    text = serializers.CharField(max_length=2000)
-
-
-class ChosenWorkSerializer(serializers.Serializer[Any]):
-    """The benchmark and the stage of the work that you choose; empty: any."""
-
-    benchmark = serializers.CharField(default="", allow_blank=True, max_length=64)
-    stage = serializers.ChoiceField(
-        choices=[state.value for state in State if not state.final], default="", allow_blank=True
-    )
+CHOSEN_WORK_BODY: Fields = {
+    "benchmark": serializers.CharField(default="", allow_blank=True, max_length=64, help_text="Empty: any."),
+    "stage": serializers.ChoiceField(
+        choices=[state.value for state in State if not state.final],
+        default="",
+        allow_blank=True,
+        help_text="Empty: any.",
+    ),
+}
 
 
 class AssignmentViewSet(ViewSet):
@@ -231,18 +209,19 @@ class AssignmentViewSet(ViewSet):
     can = Can.REVIEW
     row = "<assignment:assignment_id>"
 
-    @extend_schema(
-        request=ChosenWorkSerializer,
+    @answers(
+        WorkSerializer,
+        body=CHOSEN_WORK_BODY,
         responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
     )
     @action(detail=False, methods=["post"])
-    def next(self, request: Request) -> Response:
+    def next(self, request: Request, body: Body) -> Any:
         """Claim the next case, of a benchmark or stage if you like, or get the one you hold."""
         me = signed_in_account(request)
-        assignment = claims.claim_next(me, case_queue.ChosenWork(**validated_body(ChosenWorkSerializer, request)))
+        assignment = claims.claim_next(me, case_queue.ChosenWork(**body))
         if assignment is None:
             return Response(status=204)
-        return Response(WorkSerializer(_work(ReviewTurn(me, assignment))).data)
+        return _work(ReviewTurn(me, assignment))
 
     @answers(WorkSerializer)
     def retrieve(self, request: Request, assignment_id: int) -> Any:
@@ -251,13 +230,12 @@ class AssignmentViewSet(ViewSet):
         """
         return _work(turn_of(signed_in_account(request), assignment_id))
 
-    @acts(LeaseSerializer, TokenSerializer)
+    @acts({"lease_until": serializers.DateTimeField(help_text="When the claim ends unless it is renewed.")}, TOKEN)
     def heartbeat(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Renew the claim."""
-        token = body["token"]
-        return claims.heartbeat(signed_in_account(request), assignment_id, token)
+        return claims.heartbeat(signed_in_account(request), assignment_id, **body)
 
-    @answers(SavedSerializer, body=SaveSerializer)
+    @answers(SavedSerializer, body=SAVE_BODY)
     @action(detail=True, methods=["put"])
     def draft(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Save the draft and renew the claim.
@@ -269,9 +247,9 @@ class AssignmentViewSet(ViewSet):
             signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
         )
 
-    @acts(SubmittedSerializer, SubmitSerializer, status=201)
+    @acts(SubmittedSerializer, SUBMIT_BODY, status=201)
     def submit(self, request: Request, body: Body, assignment_id: int) -> Any:
-        """Submit the review for this phase.
+        """Submit the review for this phase. This signs it in your name.
 
         Twice, too late or before the first look: 409. Incomplete: 422 with `problems`. If the case
         requires the password or a second-factor code: 403 without it, 429 after too many wrong
@@ -292,7 +270,7 @@ class AssignmentViewSet(ViewSet):
                 turn=turn,
             )
 
-    @acts(SubmittedSerializer, SignSerializer, status=201)
+    @acts(SubmittedSerializer, SIGN_BODY, status=201)
     def sign(self, request: Request, body: Body, assignment_id: int) -> Any:
         """As an adjudicator in the second vote, sign a proposal: its verdict and rubrics, word for word.
 
@@ -304,27 +282,27 @@ class AssignmentViewSet(ViewSet):
         with signatures.count_refused_signatures(request._request, me, assignment, body["token"]):
             return services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
 
-    @acts(WorkSerializer, RevealSerializer)
+    @acts(WorkSerializer, REVEAL_BODY)
     def reveal(self, request: Request, body: Body, assignment_id: int) -> Any:
-        """Commit the first look and reveal the traps.
+        """Commit the first look and reveal the traps. Its answers are kept, others are ignored.
 
         No first look: 409. Incomplete: 422 with `problems`.
         """
         me = signed_in_account(request)
         return _work(first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"])))
 
-    @acts(body=TokenSerializer)
+    @acts(body=TOKEN)
     def release(self, request: Request, body: Body, assignment_id: int) -> None:
         """Return a case to the queue. Your draft is kept."""
         claims.release(signed_in_account(request), assignment_id, body["token"])
 
-    @acts(body=DeclineSerializer)
+    @acts(body=DECLINE_BODY)
     def decline(self, request: Request, body: Body, assignment_id: int) -> None:
         """Decline a case for good. It goes to somebody else and is not offered to you again."""
         reason = Declined.Reason(body["reason"])
         claims.decline(signed_in_account(request), assignment_id, body["token"], reason, body["text"])
 
-    @acts(body=ProblemTextSerializer)
+    @acts(body=PROBLEM_TEXT_BODY)
     def problem(self, request: Request, body: Body, assignment_id: int) -> None:
         """Report a problem with a case to the admins. You keep the case."""
         claims.report_problem(signed_in_account(request), assignment_id, body["text"])
@@ -337,13 +315,13 @@ class OwnReviewViewSet(GenericViewSet[Review]):
     serializer_class = MyReviewSerializer
     row = "<int:review_id>"
 
-    @extend_schema(responses=MyReviewSerializer(many=True))
+    @answers(MyReviewSerializer, paged=True)
     @action(detail=False, pagination_class=NewestFirst)
-    def mine(self, request: Request) -> Response:
+    def mine(self, request: Request) -> Any:
         """Your reviews, newest first."""
-        return paginated_response(self, visibility.reviews_by(signed_in_account(request)))
+        return visibility.reviews_by(signed_in_account(request))
 
-    @acts(SubmittedSerializer, CorrectSerializer, status=201)
+    @acts(SubmittedSerializer, CORRECT_BODY, status=201)
     def correct(self, request: Request, body: Body, review_id: int) -> Any:
         """Replace a review of yours while its case goes on. The audit trail keeps both.
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.audit import acts, exports, verification
@@ -15,9 +14,9 @@ from review.audit.exports import Exported
 from review.audit.verification import AuditFault
 from review.cases.api import EventSerializer
 from review.common.actions import Body, answers
-from review.common.api import NewestFirst, paginated_response, validated_query
+from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, serializer_of
+from review.common.serializers import Fields, RowSerializer, related, rows_of, serializer_of
 from review.models import Audit, Event, PersonEvent
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
@@ -29,7 +28,7 @@ class CheckSerializer(RowSerializer):
     `faults` are the first of `faults_count`.
     """
 
-    asked_by = serializers.CharField(source="asked_by.username", default=None, allow_null=True)
+    asked_by = related("asked_by.username")
 
     faults = serializers.SerializerMethodField()
 
@@ -58,59 +57,34 @@ class AuditSerializer(serializers.Serializer[Any]):
     contains = serializers.BooleanField(allow_null=True)
 
 
-class AnchorQuery(serializers.Serializer[Any]):
-    """The end of a chain, noted earlier: `[cases:|accounts:]SEQUENCE:HASH`."""
+AuditEventSerializer = rows_of(
+    "AuditEvent", Event, "case", "One entry of the trail of all cases.", extends=EventSerializer
+)
 
-    anchor = serializers.RegexField(verification.ANCHOR_FORMAT, required=False)
-
-
-class AuditEventSerializer(EventSerializer):
-    """One entry of the trail of all cases."""
-
-    class Meta(EventSerializer.Meta):
-        fields = [*EventSerializer.Meta.fields, "case"]
-
-
-class ActSerializer(RowSerializer):
-    """Something done to an account (`person`) or to the site; `data` says to what, and what changed."""
-
-    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
-    person = serializers.CharField(source="person.username", default=None, allow_null=True)
-
-    class Meta:
-        model = PersonEvent
-        fields = ["sequence", "kind", "at", "data", "previous", "hash"]
-
+ActSerializer = rows_of(
+    "Act",
+    PersonEvent,
+    "sequence kind at data previous hash",
+    "Something done to an account (`person`) or to the site; `data` says to what, and what changed.",
+    actor=related("actor.username"),
+    person=related("person.username"),
+)
 
 _DAYS = [MinValueValidator(acts.FIRST_DAY), MaxValueValidator(acts.LAST_DAY)]
 
 
-class ActQuery(serializers.Serializer[Any]):
-    """Filters of acts. `since` and `until` are dates in UTC, both included."""
-
-    actor = serializers.CharField(max_length=150, required=False)
-    kind = serializers.ChoiceField(choices=PersonEvent.Kind.choices, required=False)
-    since = serializers.DateField(required=False, validators=_DAYS)
-    until = serializers.DateField(required=False, validators=_DAYS)
-
-
-class EventQuery(ActQuery):
-    """The filters of acts, and the case."""
-
-    case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
-    kind = serializers.ChoiceField(choices=Event.Kind.choices, required=False)
-
-
-class ChecksumQuery(serializers.Serializer[Any]):
-    """The SHA-256 of an export's `SHA256SUMS`, in hexadecimal digits."""
-
-    sha256 = serializers.RegexField(exports.CHECKSUM)
-
-
-class ChecksumSerializer(serializers.Serializer[Any]):
-    """Whether the site wrote files with a checksum; null if it did not."""
-
-    exported = serializer_of(Exported)(allow_null=True)
+# `since` and `until` are dates in UTC, both included.
+ACT_QUERY: Fields = {
+    "actor": serializers.CharField(max_length=150, required=False),
+    "kind": serializers.ChoiceField(choices=PersonEvent.Kind.choices, required=False),
+    "since": serializers.DateField(required=False, validators=_DAYS),
+    "until": serializers.DateField(required=False, validators=_DAYS),
+}
+EVENT_QUERY: Fields = {
+    **ACT_QUERY,
+    "case": serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False),
+    "kind": serializers.ChoiceField(choices=Event.Kind.choices, required=False),
+}
 
 
 def _report(anchor: str | None = None) -> dict[str, Any]:
@@ -130,7 +104,7 @@ class AuditViewSet(GenericViewSet[Event]):
 
     can = Can.OVERSEE
 
-    @answers(AuditSerializer, query=AnchorQuery)
+    @answers(AuditSerializer, query={"anchor": serializers.RegexField(verification.ANCHOR_FORMAT, required=False)})
     def show(self, request: Request, query: Body) -> Any:
         """The result of the latest integrity check, the ends of both chains, and an anchor's."""
         return _report(query.get("anchor"))
@@ -142,20 +116,23 @@ class AuditViewSet(GenericViewSet[Event]):
         verification.request_check(signed_in_account(request))
         return _report()
 
-    @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))
-    @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
-    def events(self, request: Request) -> Response:
+    @answers(AuditEventSerializer, query=EVENT_QUERY, paged=True)
+    @action(detail=False, pagination_class=NewestFirst)
+    def events(self, request: Request, query: Body) -> Any:
         """The trail of all cases, newest first."""
-        return paginated_response(self, verification.events(**validated_query(EventQuery, request)))
+        return verification.events(**query)
 
-    @extend_schema(parameters=[ActQuery], responses=ActSerializer(many=True))
-    @action(detail=False, serializer_class=ActSerializer, pagination_class=NewestFirst)
-    def acts(self, request: Request) -> Response:
+    @answers(ActSerializer, query=ACT_QUERY, paged=True)
+    @action(detail=False, pagination_class=NewestFirst)
+    def acts(self, request: Request, query: Body) -> Any:
         """What was done to accounts and the site, newest first."""
-        return paginated_response(self, acts.acts(**validated_query(ActQuery, request)))
+        return acts.acts(**query)
 
-    @answers(ChecksumSerializer, query=ChecksumQuery)
+    @answers(
+        {"exported": serializer_of(Exported)(allow_null=True)},
+        query={"sha256": serializers.RegexField(exports.CHECKSUM)},
+    )
     @action(detail=False)
     def checksum(self, request: Request, query: Body) -> Any:
-        """Whether this site wrote the files with this checksum."""
+        """Whether this site wrote the files with this checksum; null if it did not."""
         return {"exported": exports.find(query["sha256"])}

@@ -19,12 +19,6 @@ from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can, UserRole
 
 
-class GiveAgainSerializer(serializers.Serializer[Any]):
-    """How many calibration cases were offered to the physician."""
-
-    items = serializers.IntegerField()
-
-
 class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
     """A case with known answers.
 
@@ -86,7 +80,7 @@ class PersonCalibrationViewSet(GenericViewSet[User]):
     can = Can.OVERSEE
     queryset = User.objects.filter(role=UserRole.PHYSICIAN)
 
-    @acts(GiveAgainSerializer)
+    @acts({"items": serializers.IntegerField(help_text="How many were offered.")})
     def calibration(self, request: Request, pk: int) -> Any:
         """Offer a physician the calibration cases again."""
         return {"items": services.offer_again(self.get_object(), actor=signed_in_account(request))}

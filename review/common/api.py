@@ -135,10 +135,13 @@ class OldestFirst(NewestFirst):
     ordering = "pk"
 
 
-def paginated_response(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Response:
-    """One page of `rows`, using the view's serializer and pagination."""
+def paginated_response(
+    view: "GenericAPIView[Any]", rows: QuerySet[Any], shape: type[Serializer[Any]] | None = None
+) -> Response:
+    """One page of `rows`, using the view's pagination and, without a `shape`, its serializer."""
     page = view.paginate_queryset(rows) or []
-    return view.get_paginated_response(view.get_serializer(page, many=True).data)
+    serializer: Any = shape or view.get_serializer_class()
+    return view.get_paginated_response(serializer(page, many=True, context=view.get_serializer_context()).data)
 
 
 class ShortListField(ListField):

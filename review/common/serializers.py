@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, is_typeddict
 
 from django.core.exceptions import NON_FIELD_ERRORS
+from django.db.models import Model
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.settings import api_settings
@@ -23,6 +24,7 @@ from review.rules.questions import RUBRIC_VALUES
 from review.rules.state_machine import Declaration, Reason, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
+Fields = Mapping[str, Field]  # of a request, by name
 FORM_TOKEN = "csrfmiddlewaretoken"  # noqa: S105  (the name of a field, which browsers send with files)
 
 _FIELDS: dict[type, Callable[..., Field]] = {
@@ -90,6 +92,29 @@ class RowSerializer(serializers.ModelSerializer[Any]):
 
     def get_field_names(self, declared_fields: Mapping[str, Field], info: Any) -> list[str]:
         return list(dict.fromkeys([*self.Meta.fields, *declared_fields]))
+
+
+def rows_of(
+    name: str, model: type[Model], columns: str, doc: str = "", /, *, extends: Any = RowSerializer, **fields: Field
+) -> type[serializers.Serializer[Any]]:
+    """The serializer of rows of a model: columns, divided by spaces, and further fields.
+
+    `name` and `doc` are shown in the schema. `extends`: a serializer of rows whose columns and
+    fields come first.
+    """
+    inherited = getattr(getattr(extends, "Meta", None), "fields", [])
+    meta = type("Meta", (), {"model": model, "fields": [*inherited, *columns.split()]})
+    return type(f"{name}Serializer", (extends,), {"__doc__": doc, "Meta": meta, **fields})
+
+
+def extended(name: str, serializer: Any, doc: str = "", /, **fields: Field) -> type[serializers.Serializer[Any]]:
+    """A serializer with further fields. `name` and `doc` are shown in the schema."""
+    return type(f"{name}Serializer", (serializer,), {"__doc__": doc, **fields})
+
+
+def related(source: str) -> serializers.CharField:
+    """A text of a related row, null without one. `source`: where, as in `author.username`."""
+    return serializers.CharField(source=source, default=None, allow_null=True)
 
 
 class WithValues:
@@ -236,10 +261,11 @@ class AnswersSerializer(StrictSerializer):
     highlights = HighlightSerializer(many=True, default=list, max_length=2 * limits.HIGHLIGHTS)  # type: ignore[call-arg]
 
 
-class TokenSerializer(serializers.Serializer[Any]):
-    """The claim's fencing token, as shown in the assignment. Each phase has its own."""
-
-    token = serializers.UUIDField()
+TOKEN: Fields = {
+    "token": serializers.UUIDField(
+        help_text="The claim's fencing token, as shown in the assignment. Each phase has its own."
+    )
+}
 
 
 class BlockSerializer(serializers.Serializer[Any]):

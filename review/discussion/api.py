@@ -3,19 +3,17 @@
 from typing import Any
 
 from django.http import Http404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.cases import queries
 from review.common.actions import Body, answers
-from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response
+from review.common.api import HasRight, NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer
+from review.common.serializers import Fields, related, rows_of
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules import limits
@@ -36,23 +34,18 @@ class GuidelineInForceSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True, default=None)
 
 
-class GuidelineVersionSerializer(RowSerializer):
-    """One version of a guideline."""
+GuidelineVersionSerializer = rows_of(
+    "GuidelineVersion", Guideline, "version text at", "One version of a guideline.", author=related("author.username")
+)
 
-    author = serializers.CharField(source="author.username", default=None, allow_null=True)
-
-    class Meta:
-        model = Guideline
-        fields = ["version", "text", "at"]
-
-
-class WriteGuidelineSerializer(serializers.Serializer[Any]):
-    """The next version, in Markdown. `base`: the version it was made from (0: none); default: the
-    version in force.
-    """
-
-    text = serializers.CharField(trim_whitespace=False, max_length=limits.GUIDELINE)
-    base = serializers.IntegerField(min_value=0, required=False)
+WRITE_GUIDELINE_BODY: Fields = {
+    "text": serializers.CharField(trim_whitespace=False, max_length=limits.GUIDELINE, help_text="In Markdown."),
+    "base": serializers.IntegerField(
+        min_value=0,
+        required=False,
+        help_text="The version it was made from (0: none); default: the version in force.",
+    ),
+}
 
 
 def _validated_path(benchmark: str, stage: str) -> tuple[str, State]:
@@ -83,7 +76,7 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
                 in_force.append(version)
         return in_force
 
-    @extend_schema(responses=GuidelineVersionSerializer(many=True), operation_id="guidelines_versions_list")
+    @answers(GuidelineVersionSerializer, paged=True, operation_id="guidelines_versions_list")
     @action(
         detail=False,
         url_path="<slug:benchmark>/<slug:stage>",
@@ -91,12 +84,12 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         permission_classes=[HasRight],
         pagination_class=NewestFirst,
     )
-    def versions(self, request: Request, benchmark: str, stage: str) -> Response:
+    def versions(self, request: Request, benchmark: str, stage: str) -> Any:
         """All versions of a guideline, newest first."""
-        return paginated_response(self, guidelines.guideline_versions(*_validated_path(benchmark, stage)))
+        return guidelines.guideline_versions(*_validated_path(benchmark, stage))
 
-    @answers(GuidelineVersionSerializer, body=WriteGuidelineSerializer)
-    @versions.mapping.post
+    @answers(GuidelineVersionSerializer, body=WRITE_GUIDELINE_BODY)
+    @versions.mapping.post  # type: ignore[untyped-decorator]
     def write(self, request: Request, body: Body, benchmark: str, stage: str) -> Any:
         """Put a new version in force; the same text changes nothing. Another version than `base` is
         in force: 409.
@@ -117,26 +110,31 @@ class AnchorSerializer(serializers.Serializer[Any]):
     source = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 
-class RemarkSerializer(RowSerializer):
-    """A line of the discussion, perhaps about a passage."""
+RemarkSerializer = rows_of(
+    "Remark",
+    Remark,
+    "id text at",
+    "A line of the discussion, perhaps about a passage.",
+    author=serializers.CharField(source="author.username"),
+    anchor=AnchorSerializer(allow_null=True),
+)
 
-    author = serializers.CharField(source="author.username")
-
-    anchor = AnchorSerializer(allow_null=True)
-
-    class Meta:
-        model = Remark
-        fields = ["id", "text", "at"]
-
-
-class SayRemarkSerializer(serializers.Serializer[Any]):
-    """A remark. `quote`: a passage, word for word; `passage`: the key of its text, for words that
-    occur more than once.
-    """
-
-    text = serializers.CharField(max_length=limits.COMMENT)
-    quote = serializers.CharField(max_length=limits.COMMENT, allow_blank=True, default="", trim_whitespace=False)
-    passage = serializers.CharField(max_length=100, allow_blank=True, default="")
+SAY_REMARK_BODY: Fields = {
+    "text": serializers.CharField(max_length=limits.COMMENT),
+    "quote": serializers.CharField(
+        max_length=limits.COMMENT,
+        allow_blank=True,
+        default="",
+        trim_whitespace=False,
+        help_text="A passage, word for word.",
+    ),
+    "passage": serializers.CharField(
+        max_length=100,
+        allow_blank=True,
+        default="",
+        help_text="The key of the text of `quote`, for words that occur more than once.",
+    ),
+}
 
 
 class CaseRemarksViewSet(GenericViewSet[Remark]):
@@ -148,14 +146,14 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
     def case(self) -> Case:
         return remarks.discussed_case(signed_in_account(self.request), self.kwargs["pk"])
 
-    @extend_schema(responses=RemarkSerializer(many=True))
+    @answers(RemarkSerializer, paged=True)
     @action(detail=True, pagination_class=OldestFirst)
-    def remarks(self, request: Request, **_row: int) -> Response:
+    def remarks(self, request: Request, **_row: int) -> Any:
         """The discussion of a case as far as you may read it, oldest first."""
-        return paginated_response(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
+        return remarks.remarks_shown_to(signed_in_account(request), self.case())
 
-    @answers(RemarkSerializer, body=SayRemarkSerializer, status=201)
-    @remarks.mapping.post
+    @answers(RemarkSerializer, body=SAY_REMARK_BODY, status=201)
+    @remarks.mapping.post  # type: ignore[untyped-decorator]
     def remark(self, request: Request, body: Body, **_row: int) -> Any:
         """Comment on the case. People mentioned by `@username` are notified if they may read about
         it.

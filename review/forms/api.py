@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review import errors
 from review.common.actions import Body, answers
-from review.common.api import HasRight, NewestFirst, paginated_response
+from review.common.api import HasRight, NewestFirst
 from review.common.decorators import signed_in_account
-from review.common.serializers import RowSerializer, serializer_of
+from review.common.serializers import Fields, rows_of, serializer_of
 from review.forms import queries, services
 from review.forms.design import Design, FormFault, design_from_json, design_to_json, unknown_names
 from review.labels import translate
@@ -34,36 +32,23 @@ class FormInForceSerializer(serializers.Serializer[Any]):
     design = serializers.JSONField()
 
 
-class FormVersionSerializer(RowSerializer):
-    """One version of a review form. `design` null: back to the form of the benchmark's folder."""
+FormVersionSerializer = rows_of(
+    "FormVersion",
+    ReviewForm,
+    "version design note at",
+    "One version of a review form. `design` null: back to the form of the benchmark's folder.",
+    author=serializers.CharField(source="author.username"),
+)
 
-    author = serializers.CharField(source="author.username")
-
-    class Meta:
-        model = ReviewForm
-        fields = ["version", "design", "note", "at"]
-
-
-class PublishFormSerializer(serializers.Serializer[Any]):
-    """The next version. `base`: the version it was made from (0: none); default: the version in
-    effect.
-    """
-
-    design = serializers.JSONField(allow_null=True)
-    note = serializers.CharField(max_length=500, allow_blank=True, default="")
-    base = serializers.IntegerField(min_value=0, required=False)
-
-
-class CheckedFormSerializer(serializers.Serializer[Any]):
-    """All faults of a form; empty if it can be published."""
-
-    faults = serializer_of(FormFault)(many=True)
-
-
-class CheckFormSerializer(serializers.Serializer[Any]):
-    """A form to check."""
-
-    design = serializers.JSONField()
+PUBLISH_FORM_BODY: Fields = {
+    "design": serializers.JSONField(allow_null=True),
+    "note": serializers.CharField(max_length=500, allow_blank=True, default=""),
+    "base": serializers.IntegerField(
+        min_value=0,
+        required=False,
+        help_text="The version it was made from (0: none); default: the version in effect.",
+    ),
+}
 
 
 def _design(data: object) -> Design | None:
@@ -108,16 +93,16 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
             )
         return content
 
-    @extend_schema(responses=FormVersionSerializer(many=True), operation_id="review_forms_versions_list")
+    @answers(FormVersionSerializer, paged=True, operation_id="review_forms_versions_list")
     @action(detail=False, url_path="<slug:benchmark>", pagination_class=NewestFirst)
-    def versions(self, request: Request, benchmark: str) -> Response:
+    def versions(self, request: Request, benchmark: str) -> Any:
         """All versions of a benchmark's review form, newest first."""
         if benchmark not in queries.names():
             raise errors.UnknownForm
-        return paginated_response(self, queries.versions(benchmark))
+        return queries.versions(benchmark)
 
-    @answers(FormVersionSerializer, body=PublishFormSerializer)
-    @versions.mapping.post
+    @answers(FormVersionSerializer, body=PUBLISH_FORM_BODY)
+    @versions.mapping.post  # type: ignore[untyped-decorator]
     def publish(self, request: Request, body: Body, benchmark: str) -> Any:
         """Put a form in effect for cases opened from now on; null is the form of the benchmark's
         folder. An earlier version is restored by publishing its design. The form is faulty: 422;
@@ -126,10 +111,13 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
         body["design"] = _design(body["design"])
         return services.publish(signed_in_account(request), benchmark=benchmark, **body)
 
-    @answers(CheckedFormSerializer, body=CheckFormSerializer)
+    @answers(
+        {"faults": serializer_of(FormFault)(many=True)},
+        body={"design": serializers.JSONField(help_text="A form to check.")},
+    )
     @action(detail=False, methods=["post"], url_path="<slug:benchmark>/check")
     def check(self, request: Request, body: Body, benchmark: str) -> Any:
-        """Check a form for everything that prevents its publication. Nothing is stored."""
+        """Check a form for everything that prevents its publication: `faults`. Nothing is stored."""
         design = _design(body["design"])
         if design is None:
             return {"faults": []}

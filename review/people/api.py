@@ -20,8 +20,10 @@ from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
-    RowSerializer,
+    Fields,
     WithValues,
+    related,
+    rows_of,
     serializer_of,
 )
 from review.models import PersonEvent, User
@@ -33,16 +35,14 @@ from review.people.roster import ImportedPerson, RosterRefusal
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
-
-class MeSerializer(RowSerializer):
-    """Your account. `can`: what its role allows."""
-
-    name = serializers.CharField()
-    can = serializers.ListField(child=serializers.ChoiceField(choices=values_of(Can)))
-
-    class Meta:
-        model = User
-        fields = ["username", "role", "institution", "hospital", "specialty", "languages"]
+MeSerializer = rows_of(
+    "Me",
+    User,
+    "username role institution hospital specialty languages",
+    "Your account. `can`: what its role allows.",
+    name=serializers.CharField(),
+    can=serializers.ListField(child=serializers.ChoiceField(choices=values_of(Can))),
+)
 
 
 class Me(APIView):
@@ -95,48 +95,30 @@ class NewPersonSerializer(PersonSerializer):
         read_only_fields = ["is_active", "paused_at", "invited_at", "simulated"]
 
 
-class PasswordSerializer(serializers.Serializer[Any]):
-    """A new password, which is handed over in person."""
-
-    password = _password()
-
-
-class RosterSerializer(serializers.Serializer[Any]):
-    """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only
-    show what would happen.
-    """
-
-    csv = serializers.CharField(trim_whitespace=False, max_length=roster.MAX_BYTES)
-    file = serializers.CharField(max_length=200, default="csv")
-    dry_run = serializers.BooleanField(default=False)
-
-
-class ImportedSerializer(serializers.Serializer[Any]):
-    """What an import did, or would do. With one refusal no account is created."""
-
-    file = serializers.CharField()
-    added = serializers.IntegerField()
-
-    people = serializer_of(ImportedPerson)(many=True)
-    refusals = serializer_of(RosterRefusal)(many=True)
+# What an import did, or would do.
+IMPORT_REPORT: Fields = {
+    "file": serializers.CharField(),
+    "added": serializers.IntegerField(),
+    "people": serializer_of(ImportedPerson)(many=True),
+    "refusals": serializer_of(RosterRefusal)(many=True, help_text="With one, no account is created."),
+}
+ROSTER_BODY: Fields = {
+    "csv": serializers.CharField(
+        trim_whitespace=False, max_length=roster.MAX_BYTES, help_text="The people, with a header."
+    ),
+    "file": serializers.CharField(max_length=200, default="csv", help_text="Its name, for refusals."),
+    "dry_run": serializers.BooleanField(default=False, help_text="Only show what would happen."),
+}
 
 
-class ActiveSerializer(serializers.Serializer[Any]):
-    """Whether the person may sign in."""
-
-    active = serializers.BooleanField()
-
-
-class PersonEventSerializer(RowSerializer):
-    """A change to an account."""
-
-    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
-
-    data = serializers.DictField()  # type: ignore[assignment]
-
-    class Meta:
-        model = PersonEvent
-        fields = ["kind", "at"]
+PersonEventSerializer = rows_of(
+    "PersonEvent",
+    PersonEvent,
+    "kind at",
+    "A change to an account.",
+    actor=related("actor.username"),
+    data=serializers.DictField(),
+)
 
 
 class WholePersonSerializer(PersonSerializer):
@@ -151,10 +133,7 @@ class WholePersonSerializer(PersonSerializer):
         fields = [*PersonSerializer.Meta.fields, "today", "given_back", "calibration", "trail"]
 
 
-class PauseSerializer(serializers.Serializer[Any]):
-    """Whether the physician gets no new cases."""
-
-    paused = serializers.BooleanField()
+PAUSE_BODY: Fields = {"paused": serializers.BooleanField(help_text="Whether the physician gets no new cases.")}
 
 
 class PersonViewSet(ListModelMixin, GenericViewSet[User]):
@@ -174,19 +153,18 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         password = body.pop("password", None)
         return accounts.add_person(User(**body), password, actor=signed_in_account(request))
 
-    @extend_schema(request=RosterSerializer, responses=ImportedSerializer)
+    @answers(IMPORT_REPORT, body=ROSTER_BODY)
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
-    def import_(self, request: Request) -> Response:
+    def import_(self, request: Request, body: Body) -> Any:
         """Create the accounts listed in a CSV file, all or none, and invite each person. 422 if a
         row is refused.
         """
-        body = validated_body(RosterSerializer, request)
         parsed = roster.read_roster(body["file"], body["csv"].encode())
         users: list[User] = []
         if not body["dry_run"]:
             users = accounts.import_people(parsed, actor=signed_in_account(request))
         sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
-        return Response(roster.import_report(parsed, invitations.invitations_as_json(sent)))
+        return roster.import_report(parsed, invitations.invitations_as_json(sent))
 
     @acts(Invitation)
     def invite(self, request: Request, pk: int) -> Any:
@@ -220,7 +198,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         body = validated_body(PersonSerializer, request, changed=self.get_object())
         return Response(PersonSerializer(accounts.edit_person(pk, body, actor=signed_in_account(request))).data)
 
-    @acts(PersonSerializer, PauseSerializer)
+    @acts(PersonSerializer, PAUSE_BODY)
     def pause(self, request: Request, body: Body, pk: int) -> Any:
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
         return accounts.set_paused(self.get_object().pk, **body, actor=signed_in_account(request))
@@ -230,14 +208,14 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Close an account for good and remove names, addresses and sign-ins. Reviews stay."""
         return anonymise(self.get_object().pk, actor=signed_in_account(request))
 
-    @acts(PersonSerializer, ActiveSerializer)
+    @acts(PersonSerializer, {"active": serializers.BooleanField(help_text="Whether the person may sign in.")})
     def active(self, request: Request, body: Body, pk: int) -> Any:
         """Close an account, or reopen it. Closing ends its sessions and tokens; the person's work
         is kept.
         """
         return accounts.set_active(self.get_object().pk, **body, actor=signed_in_account(request))
 
-    @acts(PersonSerializer, PasswordSerializer)
+    @acts(PersonSerializer, {"password": _password(help_text="A new password, which is handed over in person.")})
     def password(self, request: Request, body: Body, pk: int) -> Any:
         """Set a person's password. This ends all of that person's sessions and tokens."""
         return accounts.set_password(self.get_object().pk, **body, actor=signed_in_account(request))

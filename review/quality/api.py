@@ -13,42 +13,30 @@ from review.cases import care
 from review.cases.care import Care
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
+from review.common.serializers import Fields
 from review.people.queries import physician
 from review.quality import activity, reliability
 from review.quality.progress import ReviewProgress, progress
 from review.quality.reliability import AgreementTable, PhysicianFigures, RaterPair
 from review.rules.permissions import Can
 
+AGREEMENT_QUERY: Fields = {
+    "benchmark": serializers.CharField(required=False, max_length=64),
+    "task": serializers.CharField(required=False, max_length=64),
+    "pair": serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False),
+}
 
-class AgreementQuery(serializers.Serializer[Any]):
-    """Which answers are compared."""
-
-    benchmark = serializers.CharField(required=False, max_length=64)
-    task = serializers.CharField(required=False, max_length=64)
-    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False)
-
-
-class ProgressQuery(serializers.Serializer[Any]):
-    """Of which benchmark; of all without it."""
-
-    benchmark = serializers.CharField(required=False, max_length=64)
-
-
-class StretchesSerializer(serializers.Serializer[Any]):
-    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since
-    1970.
-    """
-
-    stretches = serializers.ListField(
+STRETCHES_BODY: Fields = {
+    "stretches": serializers.ListField(
         child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
         max_length=activity.MAX_STRETCHES,
+        help_text="When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970.",
     )
+}
 
 
-class SetAsideRequest(serializers.Serializer[Any]):
-    """Why the reviews are set aside; it is kept in the audit trail."""
-
-    reason = serializers.CharField(max_length=2000)
+_REASON_HELP = "Why the reviews are set aside; it is kept in the audit trail."
+SET_ASIDE_BODY: Fields = {"reason": serializers.CharField(max_length=2000, help_text=_REASON_HELP)}
 
 
 class OversightViewSet(ViewSet):
@@ -56,7 +44,7 @@ class OversightViewSet(ViewSet):
 
     can = Can.OVERSEE
 
-    @answers(AgreementTable, query=AgreementQuery)
+    @answers(AgreementTable, query=AGREEMENT_QUERY)
     @action(detail=False)
     def agreement(self, request: Request, query: Body) -> Any:
         """Agreement between physicians who had not seen each other's answers, with n and
@@ -64,7 +52,7 @@ class OversightViewSet(ViewSet):
         """
         return reliability.agreement_table(**query)
 
-    @answers(ReviewProgress, query=ProgressQuery)
+    @answers(ReviewProgress, query={"benchmark": serializers.CharField(required=False, max_length=64)})
     @action(detail=False)
     def progress(self, request: Request, query: Body) -> Any:
         """Throughput, backlog and the projected finish of the reviews."""
@@ -83,7 +71,7 @@ class ActivityViewSet(ViewSet):
     can = Can.REVIEW
     row = "<assignment:assignment_id>"
 
-    @acts(body=StretchesSerializer)
+    @acts(body=STRETCHES_BODY)
     def activity(self, request: Request, body: Body, assignment_id: int) -> None:
         """Record when you worked on a case. Time that is sent repeatedly counts once."""
         stretches = activity.parse_stretches(body["stretches"])
@@ -100,7 +88,7 @@ class ReviewerViewSet(ViewSet):
         """One physician's figures. There is no list of physicians, so no ranking."""
         return reliability.figures(physician(pk))
 
-    @acts(SetAside, SetAsideRequest, url_path="set-aside")
+    @acts(SetAside, SET_ASIDE_BODY, url_path="set-aside")
     def set_aside(self, request: Request, body: Body, pk: int) -> Any:
         """Pause a physician and have their reviews of open cases done again by others."""
         return retraction.set_aside(physician(pk).pk, actor=signed_in_account(request), **body)

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.common.actions import Body, acts, answers
-from review.common.api import OldestFirst, paginated_response
+from review.common.api import OldestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import RowSerializer, serializer_of
 from review.models import Rewording
@@ -41,12 +40,6 @@ class RewordingSerializer(RowSerializer):
         return serializer_of(RewordedRubric)(queries.reworded_rubrics(rewording), many=True).data
 
 
-class ObjectSerializer(serializers.Serializer[Any]):
-    """Why you object."""
-
-    reason = serializers.CharField(max_length=4000)
-
-
 class RewordingViewSet(GenericViewSet[Rewording]):
     """Wordings put to you."""
 
@@ -55,10 +48,10 @@ class RewordingViewSet(GenericViewSet[Rewording]):
     pagination_class = OldestFirst
     row = "<int:rewording_id>"
 
-    @extend_schema(responses=RewordingSerializer(many=True))
-    def list(self, request: Request) -> Response:
+    @answers(RewordingSerializer, paged=True)
+    def list(self, request: Request) -> Any:
         """The wordings that await your answer, oldest first."""
-        return paginated_response(self, queries.waiting_for(signed_in_account(request)))
+        return queries.waiting_for(signed_in_account(request))
 
     @answers(RewordingSerializer)
     def retrieve(self, request: Request, rewording_id: int) -> Any:
@@ -70,7 +63,11 @@ class RewordingViewSet(GenericViewSet[Rewording]):
         """Accept the wording: the case is approved. Already answered, or too late: 409."""
         services.accept(signed_in_account(request), rewording_id)
 
-    @acts(body=ObjectSerializer, url_path="object", url_name="object")
+    @acts(
+        body={"reason": serializers.CharField(max_length=4000, help_text="Why you object.")},
+        url_path="object",
+        url_name="object",
+    )
     def object_to(self, request: Request, body: Body, rewording_id: int) -> None:
         """Object with a reason: the case goes to adjudication. Already answered, or too late:
         409.
