@@ -11,7 +11,6 @@ from django.http.response import HttpResponseBase
 from django.urls import include, path
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 from knox.models import AuthToken
 from knox.settings import knox_settings
@@ -36,7 +35,6 @@ from generation.drafts import api as drafts_api
 from generation.endpoints import api as endpoints_api
 from generation.images import api as images_api
 from generation.jobs import api as jobs_api
-from generation.merges import api as merges_api
 from generation.notifications import api as notifications_api
 from generation.outcomes import api as outcomes_api
 from generation.probes import api as probes_api
@@ -53,10 +51,11 @@ from review.audit import api as audit_api
 from review.audit.trail import record_person, recording_events
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
-from review.common.actions import answers
-from review.common.api import BearerTokenAuthentication, HasRight, validated_body
+from review.common.actions import Body, answers
+from review.common.api import BearerTokenAuthentication, HasRight
 from review.common.decorators import requires, signed_in_account
 from review.common.second_factor import has_factor
+from review.common.serializers import Fields
 from review.discussion import api as discussion_api
 from review.errors import NotAllowed
 from review.forms import api as forms_api
@@ -72,25 +71,21 @@ LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
 # ------------------------------------------------------------------------------------------ sign-in
 
 
-class SignInSerializer(serializers.Serializer[Any]):
-    """The account that requests a token, and how long the token should last."""
-
-    username = serializers.CharField(max_length=150)
-    password = serializers.CharField(max_length=4096, trim_whitespace=False, style={"input_type": "password"})
-    code = serializers.CharField(
+SIGN_IN_BODY: Fields = {
+    "username": serializers.CharField(max_length=150),
+    "password": serializers.CharField(max_length=4096, trim_whitespace=False, style={"input_type": "password"}),
+    "code": serializers.CharField(
         allow_blank=True,
         default="",
         max_length=20,
         help_text="A code from your authenticator app, or a recovery code, if you have set up a second factor.",
-    )
-    days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
+    ),
+    "days": serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days),
+}
 
 
-class IssuedSerializer(serializers.Serializer[Any]):
-    """A token. It is shown only once; only its hash is stored."""
-
-    token = serializers.CharField()
-    expires_at = serializers.DateTimeField()
+# It is shown only once; only its hash is stored.
+ISSUED: Fields = {"token": serializers.CharField(), "expires_at": serializers.DateTimeField()}
 
 
 class Token(APIView):
@@ -103,9 +98,8 @@ class Token(APIView):
     authentication_classes = [BearerTokenAuthentication]
     permission_classes = [AllowAny]
 
-    @extend_schema(request=SignInSerializer, responses={201: IssuedSerializer})
-    def post(self, request: Request) -> Response:
-        body = validated_body(SignInSerializer, request)
+    @answers(ISSUED, body=SIGN_IN_BODY, status=201)
+    def post(self, request: Request, body: Body) -> Any:
         # Django's own request: axes needs it, and marks it if the account is locked.
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
@@ -119,8 +113,7 @@ class Token(APIView):
             raise Throttled
         issued, token = issue_token(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # sending the signal would make axes start a session
-        data = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
-        return Response(data, status=201)
+        return {"token": token, "expires_at": issued.expiry}
 
 
 @recording_events()
@@ -218,7 +211,6 @@ _router.register("deliveries", notifications_api.DeliveryViewSet, "delivery")
 _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
 _router.register("batches", batches_api.BatchViewSet, "batch")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
-_router.register("batches", merges_api.BatchMergesViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")
 _router.register("attempts", outcomes_api.AttemptsViewSet, "attempts")
 _router.register("comparisons", comparisons_api.ComparisonViewSet, "comparison")
@@ -258,7 +250,6 @@ _v1 = [
     path("schema/", SchemaView.as_view(), name="schema"),
     path("imports/preview/", sources_api.PreviewTable.as_view(), name="imports-preview"),
     path("imports/mappings/", sources_api.SavedMappings.as_view(), name="imports-mappings"),
-    path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
     *jobs_api.routes(),
     path("prompts/<slug:benchmark>/", prompts_api.BenchmarkPrompts.as_view(), name="prompts"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_api.OnePromptSet.as_view(), name="prompt-set"),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypedDict
 
 from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
 from evaluation.numbers.comparing import ModelComparison
@@ -102,6 +102,68 @@ def filled(template: str, values: Mapping[str, Any], translated: Callable[[str],
     return translated(template)
 
 
+class StatedClaim(TypedDict):
+    """A claim with its measurement. `holds`: null where it is not measured, and `why` says what is
+    missing. `measures`: what `value` is; `detail`: what it compares or counts. `low`, `high`: the
+    95 % interval, of rewordings that at 90 %; null for what is counted. `confirmed`: whether it
+    holds on held-out samples alone; null without them.
+    """
+
+    name: str
+    measures: str
+    contradicted_by: str
+    why: str
+    detail: str
+    value: float | None
+    low: float | None
+    high: float | None
+    holds: bool | None
+    confirmed: bool | None
+
+
+class StatedPolicy(TypedDict):
+    """What a fixed text scores by the primary metric on one data set, or on all pooled. `beats`:
+    the models that score worse on the same samples, by Holm over all pairs. It has no rank and is
+    no model.
+    """
+
+    name: str
+    dataset: str
+    rate: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    excluded: int
+    clusters: int
+    beats: list[str]
+
+
+class VerdictTurns(TypedDict):
+    """How often verdicts turn where only the asking changes. `moved`: by how much the difference
+    of two models does.
+    """
+
+    kind: str
+    who: str
+    turned: float | None
+    low: float | None
+    high: float | None
+    moved: float | None
+    criteria: int
+
+
+class StatedClaims(TypedDict):
+    """Whether a benchmark measures what it says, as a run tells it. `below_the_floor`: pairs of
+    models whose difference is no larger than what asking again changes.
+    """
+
+    below_the_floor: list[list[str]]
+    policies: list[StatedPolicy]
+    claims: list[StatedClaim]
+    floor: list[VerdictTurns]
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkClaim:
     """A claim with its measurement.
@@ -137,13 +199,14 @@ class BenchmarkClaim:
         return TO_MEASURE[self.name]
 
     @property
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> StatedClaim:
         """The claim with its sentences in English."""
-        stated = asdict(self)
+        stated: Any = asdict(self)
         del stated["values"]
         for name in ("contradicted_by", "detail"):
             stated[name] = filled(stated[name], self.values)
-        return stated
+        shown: StatedClaim = stated
+        return shown
 
     @property
     def sentence(self) -> str:
@@ -203,7 +266,7 @@ class Claims:
         """How many measured claims fail."""
         return len(self.failing)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> StatedClaims:
         """As the command prints it, and as `claims.json` has it."""
         return {
             "policies": [self._policy(score) for score in self.policies],
@@ -212,7 +275,7 @@ class Claims:
             "below_the_floor": list(map(list, self.below)),
         }
 
-    def _policy(self, score: PolicyScore) -> dict[str, Any]:
+    def _policy(self, score: PolicyScore) -> StatedPolicy:
         measured = score.measured
         return {
             "name": score.policy,
@@ -233,7 +296,7 @@ def _limit(floor: Sequence[Turns]) -> float | None:
     return max(moved, default=None)
 
 
-def _turns(turns: Turns) -> dict[str, Any]:
+def _turns(turns: Turns) -> VerdictTurns:
     return {
         "kind": turns.kind,
         "who": turns.who,

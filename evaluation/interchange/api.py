@@ -24,7 +24,7 @@ from evaluation.runs.api import WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import MAX_POLICY_SAMPLES, POLICY_SAMPLES
 from generation.jobs.estimate import Estimate
-from generation.jobs.serializers import ConfirmSerializer, SettingsSerializer
+from generation.jobs.serializers import ConfirmSerializer, SettingsSerializer, launching
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
@@ -84,10 +84,9 @@ class ModelToAddSerializer(ConfirmSerializer):
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
 
 
-class AddModelSerializer(ModelToAddSerializer):
-    """A model to add, with a budget on top of the run's cost so far, or `confirmed`."""
-
-    is_launch = True
+AddModelSerializer = launching(
+    "AddModel", ModelToAddSerializer, "A model to add, with a budget on top of the run's cost so far, or `confirmed`."
+)
 
 
 class PoliciesToAddSerializer(ConfirmSerializer):
@@ -100,10 +99,11 @@ class PoliciesToAddSerializer(ConfirmSerializer):
     policy_samples = serializers.IntegerField(min_value=1, max_value=MAX_POLICY_SAMPLES, default=POLICY_SAMPLES)
 
 
-class AddPoliciesSerializer(PoliciesToAddSerializer):
-    """Fixed texts to judge, with a budget on top of the run's cost so far, or `confirmed`."""
-
-    is_launch = True
+AddPoliciesSerializer = launching(
+    "AddPolicies",
+    PoliciesToAddSerializer,
+    "Fixed texts to judge, with a budget on top of the run's cost so far, or `confirmed`.",
+)
 
 
 class AskingAgainSerializer(ConfirmSerializer):
@@ -118,10 +118,11 @@ class AskingAgainSerializer(ConfirmSerializer):
     samples = serializers.IntegerField(min_value=1, max_value=MAX_POLICY_SAMPLES, default=POLICY_SAMPLES)
 
 
-class AskAgainSerializer(AskingAgainSerializer):
-    """What to do a second time, with a budget on top of the run's cost so far, or `confirmed`."""
-
-    is_launch = True
+AskAgainSerializer = launching(
+    "AskAgain",
+    AskingAgainSerializer,
+    "What to do a second time, with a budget on top of the run's cost so far, or `confirmed`.",
+)
 
 
 def _checks(pk: int, body: Body) -> adding.Checks:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.averages import Contrast, MetricAverages
@@ -15,6 +15,20 @@ from evaluation.protocol import Protocol, Rate
 from review.rules.answers import shown_values
 
 
+class SamplesCounted(TypedDict):
+    """Samples counted, of those asked; a sample counts once in each data set."""
+
+    counted: int
+    asked: int
+
+
+class RateOnDataset(TypedDict):
+    """A rate on one data set."""
+
+    dataset: str
+    value: float | None
+
+
 def as_dict(numbers: ReportNumbers, protocol: Protocol, plan: Plan, *, common: bool = False) -> dict[str, Any]:
     """All numbers that follow from the verdicts of a run; rates are null if nothing was counted.
 
@@ -23,11 +37,12 @@ def as_dict(numbers: ReportNumbers, protocol: Protocol, plan: Plan, *, common: b
     planned = ""
     if plan.frozen and not common:
         planned = plan.metric
+    samples: SamplesCounted = {"counted": numbers.samples[0], "asked": numbers.samples[1]}
     return {
         "rate": as_rate(numbers.rates[0]),
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
         "plan": {**plan.as_json, "frozen": plan.frozen},
-        "samples": {"counted": numbers.samples[0], "asked": numbers.samples[1]},
+        "samples": samples,
         "coverage": list(map(shown_values, numbers.coverage)),
         "errata": {"withdrawn": numbers.withdrawn, "with_withdrawn": list(map(as_row, numbers.with_withdrawn))},
         "cluster_unit": numbers.cluster_unit,
@@ -56,12 +71,10 @@ def _by_facet(form: Callable[[Any], dict[str, Any]], rows: Mapping[str, Sequence
 
 
 def _as_contrast(contrast: Contrast) -> dict[str, Any]:
-    first, second = contrast.values
-    return {
-        **shown_values(contrast),
-        "first": {"dataset": contrast.first, "value": first},
-        "second": {"dataset": contrast.second, "value": second},
-    }
+    values = contrast.values
+    first: RateOnDataset = {"dataset": contrast.first, "value": values[0]}
+    second: RateOnDataset = {"dataset": contrast.second, "value": values[1]}
+    return {**shown_values(contrast), "first": first, "second": second}
 
 
 def _as_averages(of_metric: MetricAverages) -> dict[str, Any]:

@@ -52,12 +52,12 @@ class PublicationSerializer(RowSerializer):
         return reverse("public-release-version", args=[release.name, release.version])
 
 
-class BoardClaimsSerializer(ClaimsSerializer):
-    """What the newest run of a leaderboard says of its benchmark, with the fixed texts, which have no rank."""
-
-    run = serializers.IntegerField()
-    failed = serializers.IntegerField()
-
+BoardClaimsSerializer = extended(
+    "BoardClaims",
+    ClaimsSerializer,
+    "What the newest run of a leaderboard says of its benchmark, with the fixed texts, which have no rank.",
+    run=serializers.IntegerField(),
+)
 
 ResultsSerializer = extended(
     "Results",

@@ -20,6 +20,7 @@ from evaluation.numbers.comparing import Ranking
 from evaluation.numbers.counting import OutcomeCount
 from evaluation.numbers.coverage import Coverage
 from evaluation.numbers.held_out import HeldOutGap
+from evaluation.numbers.values import SamplesCounted
 from evaluation.protocol import ScoreRule
 from evaluation.reports import formats, queries, services
 from evaluation.reports.documents import as_markdown
@@ -34,7 +35,6 @@ from evaluation.reports.serializers import (
     ModelsComparedSerializer,
     RateRowSerializer,
     RateSerializer,
-    SamplesSerializer,
     ScoreRowSerializer,
 )
 from evaluation.runs.kind import RUNS
@@ -106,7 +106,7 @@ class ReportSerializer(JudgesSerializer):
     overall = RateRowSerializer(many=True)
     facets = serializers.DictField(child=RateRowSerializer(many=True))
     plan = FrozenPlanSerializer()
-    samples = SamplesSerializer()
+    samples = serializer_of(SamplesCounted)()
     coverage = serializer_of(Coverage)(many=True)
     errata = ErrataSerializer()
     cluster_unit = serializers.CharField(help_text="What shares one is a cluster of intervals and comparisons.")

@@ -10,6 +10,7 @@ from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.plans import ROLES
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.scoring import ScoreRow
+from evaluation.numbers.values import RateOnDataset
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from review.common.serializers import extended, serializer_of
@@ -72,19 +73,12 @@ class ErrataSerializer(serializers.Serializer[Any]):
     with_withdrawn = RateRowSerializer(many=True)
 
 
-class OfDatasetSerializer(serializers.Serializer[Any]):
-    """A rate on one data set."""
-
-    dataset = serializers.CharField()
-    value = serializers.FloatField(allow_null=True)
-
-
 ContrastSerializer = extended(
     "Contrast",
     serializer_of(Contrast),
     "A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second.",
-    first=OfDatasetSerializer(),
-    second=OfDatasetSerializer(),
+    first=serializer_of(RateOnDataset)(),
+    second=serializer_of(RateOnDataset)(),
 )
 
 AverageSerializer = extended(
@@ -103,17 +97,12 @@ class DatasetSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]
 
 
-class FrozenPlanSerializer(PlanSerializer):
-    """The analysis plan. `frozen`: false for a run launched before plans were introduced."""
-
-    frozen = serializers.BooleanField()
-
-
-class SamplesSerializer(serializers.Serializer[Any]):
-    """Samples counted, of those asked; a sample counts once in each data set."""
-
-    counted = serializers.IntegerField()
-    asked = serializers.IntegerField()
+FrozenPlanSerializer = extended(
+    "FrozenPlan",
+    PlanSerializer,
+    "The analysis plan. `frozen`: false for a run launched before plans were introduced.",
+    frozen=serializers.BooleanField(),
+)
 
 
 ModelsComparedSerializer = extended(

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RELEASE_HELP, RunSettings
-from generation.jobs.serializers import LikeSerializer
+from generation.jobs.serializers import LikeSerializer, launching
 from generation.releases import queries as releases_queries
 
 
@@ -51,10 +51,7 @@ class RunSettingsSerializer(LikeSerializer):
     release = serializers.RegexField(r"^[-\w]+(@\d{1,9})?\Z", max_length=110, required=False, help_text=RELEASE_HELP)
 
 
-class LaunchRunSerializer(RunSettingsSerializer):
-    """A run to launch, with a budget or `confirmed`."""
-
-    is_launch = True
+LaunchRunSerializer = launching("LaunchRun", RunSettingsSerializer, "A run to launch, with a budget or `confirmed`.")
 
 
 def run_settings(body: dict[str, Any]) -> RunSettings:

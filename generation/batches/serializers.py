@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
-from generation.jobs.serializers import LikeSerializer
+from generation.jobs.serializers import LikeSerializer, launching
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 
@@ -29,10 +29,9 @@ class BatchSettingsSerializer(LikeSerializer):
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
 
 
-class LaunchBatchSerializer(BatchSettingsSerializer):
-    """A batch to launch, with a budget or `confirmed`."""
-
-    is_launch = True
+LaunchBatchSerializer = launching(
+    "LaunchBatch", BatchSettingsSerializer, "A batch to launch, with a budget or `confirmed`."
+)
 
 
 def batch_settings(body: dict[str, Any]) -> BatchSettings:

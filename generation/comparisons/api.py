@@ -15,7 +15,7 @@ from generation.batches.serializers import BatchSettingsSerializer, batch_settin
 from generation.comparisons import queries
 from generation.comparisons.queries import Arm, RecordPair
 from generation.jobs.estimate import Estimate
-from generation.jobs.serializers import LAUNCH_KEY, launch_key
+from generation.jobs.serializers import LAUNCH_KEY, launch_key, launching
 from generation.models import Comparison
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst, OldestFirst
@@ -30,10 +30,11 @@ class ComparisonSettingsSerializer(BatchSettingsSerializer):
     compare = serializers.CharField(max_length=64, allow_blank=True)
 
 
-class LaunchComparisonSerializer(ComparisonSettingsSerializer):
-    """A comparison to launch, with a budget for each of its batches, or `confirmed`."""
-
-    is_launch = True
+LaunchComparisonSerializer = launching(
+    "LaunchComparison",
+    ComparisonSettingsSerializer,
+    "A comparison to launch, with a budget for each of its batches, or `confirmed`.",
+)
 
 
 ComparisonSerializer = rows_of(

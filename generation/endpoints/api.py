@@ -81,12 +81,11 @@ DECISION_BODY: Fields = {
 }
 
 
-class UsageSerializer(serializers.Serializer[Any]):
-    """An endpoint now, its totals, and its usage by day."""
-
-    now = serializer_of(EndpointStatus)()
-    total = serializer_of(UsageTotals)()
-    days = serializer_of(DayTotals)(many=True)
+USAGE: Fields = {
+    "now": serializer_of(EndpointStatus)(),
+    "total": serializer_of(UsageTotals)(),
+    "days": serializer_of(DayTotals)(many=True),
+}
 
 
 USAGE_QUERY: Fields = {
@@ -158,7 +157,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         """Decide what an ending means. Retry the failed rows then: what is paid for is read again."""
         return services.decide_ending(self.get_object(), **body)
 
-    @answers(UsageSerializer, query=USAGE_QUERY)
+    @answers(USAGE, query=USAGE_QUERY)
     @action(detail=True)
     def usage(self, request: Request, query: Body, name: str) -> Any:
         """An endpoint now, its totals, and its usage by day."""

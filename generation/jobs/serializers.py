@@ -206,6 +206,11 @@ class LikeSerializer(ConfirmSerializer):
         return job
 
 
+def launching(name: str, estimating: type[ConfirmSerializer], doc: str, /) -> type[ConfirmSerializer]:
+    """The serializer of a launch, from that of its estimate. `name` and `doc` are for the schema."""
+    return type(f"{name}Serializer", (estimating,), {"__doc__": doc, "is_launch": True})
+
+
 CallSerializer = rows_of(
     "Call",
     Call,

@@ -1,7 +1,5 @@
 """Reads what probes found."""
 
-from typing import Any
-
 from django.db.models import Q
 
 from generation.models import Batch, ProbeWork, Release, Source
@@ -54,7 +52,7 @@ def report(target: Target) -> ProbeReport | None:
     return None
 
 
-def shown(target: Target, *, with_held_out: bool) -> dict[str, Any] | None:
+def shown(target: Target, *, with_held_out: bool) -> stored.ShownProbes | None:
     """What was found when a set was frozen or last probed; None if it was not."""
     found = report(target)
     if found is not None:

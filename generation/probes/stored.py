@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
@@ -12,6 +12,81 @@ from generation.probes.measuring import GroupResult, ProbeReport, ProbeResult, T
 from generation.probes.reasons import NoNumber
 
 MIN_PUBLIC = 2  # answers that all may see, for a word to be shown to all
+
+
+class ShownProbe(TypedDict):
+    """What one probe tells. `accuracy`: of answers, the mean over right and wrong ones; of options,
+    the share answered correctly. `f1`: of the wrong answers. `low`, `high`: 95 % interval, by
+    clusters. `shuffled`: the accuracy with shuffled labels. `pairs`: the share of pairs of which it
+    prefers the right answer. `tells`: above chance, all probes together. `why`: why there is no
+    number.
+    """
+
+    name: str
+    why: str
+    accuracy: float | None
+    f1: float | None
+    low: float | None
+    high: float | None
+    shuffled: float | None
+    pairs: float | None
+    n: int
+    tells: bool | None
+
+
+class ShownGroup(TypedDict):
+    """What a probe tells of the cases with one value of a facet."""
+
+    probe: str
+    facet: str
+    value: str
+    why: str
+    accuracy: float | None
+    f1: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ShownWord(TypedDict):
+    """A word that tells. `weight` above 0: it speaks for 'wrong'. `wrong`, `right`: answers with
+    it; `cases`: some.
+    """
+
+    word: str
+    weight: float
+    wrong: int
+    right: int
+    cases: list[str]
+
+
+class TellingSample(TypedDict):
+    """A case that its words give away; `margin`: how clearly."""
+
+    key: str
+    margin: float
+
+
+class ShownProbes(TypedDict):
+    """Whether right and wrong answers of a set can be told apart without being read.
+
+    `tells`: whether any probe tells; null without a number, then `why` is a sentence. `chance`: the
+    accuracy of a guess. `left_out`: cases not counted, by reason.
+    """
+
+    cases: int
+    answers: int
+    clusters: int
+    options: bool
+    chance: float | None
+    left_out: dict[str, int]
+    why: str
+    strongest: str
+    tells: bool | None
+    probes: list[ShownProbe]
+    groups: list[ShownGroup]
+    words: list[ShownWord]
+    samples: list[TellingSample]
 
 
 @cache
@@ -30,15 +105,13 @@ def from_json(stored: Mapping[str, Any]) -> ProbeReport:
     return _adapter().validate_python(stored)
 
 
-def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
+def as_shown(report: ProbeReport, *, with_held_out: bool) -> ShownProbes:
     """The report as API, commands and exports show it: reasons as sentences.
 
-    {cases, answers, clusters, options, chance, left_out, why, tells, strongest, probes: [{name,
-    accuracy, f1, low, high, n, shuffled, pairs, tells, why}], groups: [{probe, facet, value, n,
-    accuracy, f1, low, high, why}], words: [{word, weight, wrong, right, cases: [key]}], samples:
-    [{key, margin}]}. Without held-out samples, words are shown that occur in `MIN_PUBLIC` others.
+    Without held-out samples, words are shown that occur in `MIN_PUBLIC` others.
     """
-    words, samples = [], []
+    words: list[ShownWord] = []
+    samples: list[TellingSample] = []
     for word in report.words:
         if with_held_out or word.public >= MIN_PUBLIC:
             words.append(_word(word, with_held_out=with_held_out))
@@ -68,13 +141,13 @@ def _why(reason: NoNumber | None) -> str:
     return ""
 
 
-def _result(result: ProbeResult | GroupResult) -> dict[str, Any]:
+def _result(result: ProbeResult | GroupResult) -> Any:
     values = asdict(result)
     values.pop("reason")
     return {**values, "why": _why(result.reason)}
 
 
-def _word(word: TellingWord, *, with_held_out: bool) -> dict[str, Any]:
+def _word(word: TellingWord, *, with_held_out: bool) -> ShownWord:
     cases = [key for key, held_out in word.cases if with_held_out or not held_out]
     return {"word": word.word, "weight": word.weight, "wrong": word.wrong, "right": word.right, "cases": cases}
 

@@ -178,18 +178,17 @@ SAMPLES_QUERY: Fields = {
 }
 
 
-class ChangesSerializer(serializers.Serializer[Any]):
-    """How a release differs from another: counts, and a page of the samples that differ."""
-
-    before = serializers.CharField(help_text="NAME@VERSION")
-    after = serializers.CharField(help_text="NAME@VERSION")
-    counts = serializers.DictField(
+# How a release differs from another: counts, and a page of the samples that differ.
+CHANGES: Fields = {
+    "before": serializers.CharField(help_text="NAME@VERSION"),
+    "after": serializers.CharField(help_text="NAME@VERSION"),
+    "counts": serializers.DictField(
         child=serializers.IntegerField(),
         help_text="`added`, `removed`, `reworded`; `re-released`: the same words, but another version, split, review or"
         " severity; `unchanged`.",
-    )
-    samples = serializer_of(SampleChange)(many=True)
-
+    ),
+    "samples": serializer_of(SampleChange)(many=True),
+}
 
 CHANGES_QUERY: Fields = {
     "since": serializers.CharField(max_length=120, help_text="NAME@VERSION, or NAME for the latest."),
@@ -288,7 +287,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         split = queries.readable_split(request.user, query["split"])
         return ratings.download_of(queries.release(name, version), split)
 
-    @answers(ChangesSerializer, query=CHANGES_QUERY)
+    @answers(CHANGES, query=CHANGES_QUERY)
     @action(detail=True)
     def changes(self, request: Request, query: Body, name: str, version: int) -> Any:
         """How a release differs from another of its benchmark; held-out samples are for admins only."""

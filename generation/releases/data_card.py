@@ -8,7 +8,7 @@ from django.utils import translation
 
 from generation.models import Release, ReleasedSample
 from generation.probes import queries as probes_queries
-from generation.probes.stored import as_shown, in_sentences
+from generation.probes.stored import ShownProbes, as_shown, in_sentences
 from generation.recipes import registry
 from generation.recipes.configuration import configuration
 from generation.releases import queries
@@ -109,7 +109,7 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
     }
 
 
-def shown_frozen_probes(release: Release) -> dict[str, Any] | None:
+def shown_frozen_probes(release: Release) -> ShownProbes | None:
     """What probes told at the freeze, without the held-out samples; None if it was not counted."""
     report = probes_queries.frozen_report(release)
     if report is not None:

@@ -108,8 +108,8 @@ def rows_of(
 
 
 def extended(name: str, serializer: Any, doc: str = "", /, **fields: Field) -> type[serializers.Serializer[Any]]:
-    """A serializer with further fields. `name` and `doc` are shown in the schema."""
-    return type(f"{name}Serializer", (serializer,), {"__doc__": doc, **fields})
+    """A serializer with further fields. `name` and `doc` are shown in the schema; empty: its own."""
+    return type(f"{name}Serializer", (serializer,), {"__doc__": doc or serializer.__doc__, **fields})
 
 
 def related(source: str) -> serializers.CharField:

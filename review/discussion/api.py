@@ -21,17 +21,13 @@ from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 from review.turns.turn import turn_of
 
-
-class GuidelineInForceSerializer(serializers.Serializer[Any]):
-    """The guideline that physicians follow at a stage. `version` 0: no guideline was written, and `text` is
-    the benchmark's own, in the language of the request.
-    """
-
-    benchmark = serializers.CharField()
-    stage = serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES])
-    version = serializers.IntegerField(default=0)
-    text = serializers.CharField(allow_blank=True, default="")
-    at = serializers.DateTimeField(allow_null=True, default=None)
+GUIDELINE_IN_FORCE: Fields = {
+    "benchmark": serializers.CharField(),
+    "stage": serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES]),
+    "version": serializers.IntegerField(default=0, help_text="0: none was written; `text` is the benchmark's own."),
+    "text": serializers.CharField(allow_blank=True, default=""),
+    "at": serializers.DateTimeField(allow_null=True, default=None),
+}
 
 
 GuidelineVersionSerializer = rows_of(
@@ -62,7 +58,7 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     permission_classes = [IsAuthenticated]
     serializer_class = GuidelineVersionSerializer
 
-    @answers(GuidelineInForceSerializer, many=True)
+    @answers(GUIDELINE_IN_FORCE, many=True)
     def list(self, request: Request) -> Any:
         """The guidelines in force, by benchmark and stage. For: physician or admin."""
         require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)

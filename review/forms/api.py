@@ -19,17 +19,14 @@ from review.labels import translate
 from review.models import ReviewForm
 from review.rules.permissions import Can
 
-
-class FormInForceSerializer(serializers.Serializer[Any]):
-    """A benchmark's review form in effect. `version` 0: none was published, and `design` is that of
-    its folder. `locked`: the questions that cannot be removed, and why.
-    """
-
-    benchmark = serializers.CharField()
-    version = serializers.IntegerField()
-    locked = serializers.DictField(child=serializers.CharField())
-
-    design = serializers.JSONField()
+FORM_IN_FORCE: Fields = {
+    "benchmark": serializers.CharField(),
+    "version": serializers.IntegerField(help_text="0: none was published; `design` is that of the benchmark's folder."),
+    "locked": serializers.DictField(
+        child=serializers.CharField(), help_text="The questions that cannot be removed, and why."
+    ),
+    "design": serializers.JSONField(),
+}
 
 
 FormVersionSerializer = rows_of(
@@ -74,7 +71,7 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     permission_classes = [HasRight]
     serializer_class = FormVersionSerializer
 
-    @answers(FormInForceSerializer, many=True)
+    @answers(FORM_IN_FORCE, many=True)
     def list(self, request: Request) -> Any:
         """The review form in effect of each benchmark."""
         content = []

@@ -49,7 +49,7 @@ def _recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     probe, validation = _stated_probe(folder), stated["report.json"]["validation"]
     frames = rows.fixed, rows.twins, rows.again
     found = claims_of(rows.frame, rows.votes, rows.protocol, rows.plan, numbers.comparisons, validation, probe, *frames)
-    stated["claims.json"] = found.as_json()
+    stated["claims.json"] = dict(found.as_json())
     return rows, json.loads(json.dumps(stated))
 
 

@@ -177,21 +177,10 @@ def test_costs_are_shown_by_prompt(merged_batch: Batch, admin: Client) -> None:
     assert [(row["prompt"], row["calls"] + row["hits"]) for row in rows] == [("brew/talk@1", 3), ("embeddings", 1)]
 
 
-def test_the_api_and_the_command_list_make_and_undo_merges(merged_batch: Batch, admin: Client, manage: Manage) -> None:
-    url = reverse("api:batch-merges", args=[merged_batch.pk])
-    [row] = admin.get(url).json()["results"]
+def test_the_command_lists_makes_and_undoes_merges(merged_batch: Batch, manage: Manage) -> None:
+    [row] = manage.json("merges", str(merged_batch.pk))["merges"]
     lead, other = arrivals_of("milk")
     assert (row["draft"], row["lead"], row["distance"], row["by"]) == (other.pk, lead.pk, 0.0, None)
-    undone = admin.post(
-        reverse("api:draft-undo-merge", args=[other.pk]), {"reason": "No."}, content_type="application/json"
-    )
-    assert undone.json()["kind"] == "undone"
-    merged_again = admin.post(
-        url, {"draft": lead.pk, "other": other.pk, "reason": "Yes."}, content_type="application/json"
-    )
-    assert merged_again.status_code == 201, merged_again.content
-    listed = manage.json("merges", str(merged_batch.pk))
-    assert [row["by"] for row in listed["merges"]] == ["adela"]
     assert manage.json("merges", str(merged_batch.pk), "--undo", str(other.pk), "--reason", "No.")["kind"] == "undone"
     merged = manage.json("merges", str(merged_batch.pk), "--merge", str(lead.pk), str(other.pk), "--reason", "Yes.")
     assert merged["merged"] == [other.pk]

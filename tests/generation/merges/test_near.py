@@ -67,10 +67,8 @@ def test_a_late_draft_continues_by_itself_and_is_shown_as_a_near_match(
     page = text_of(admin.get(reverse("generation:merges", args=[batch.pk])))
     assert "Similar to earlier drafts" in page
     assert f"draft {late.pk}, similar to draft {earlier.pk}" in page
-    [row] = admin.get(reverse("api:batch-near-matches", args=[batch.pk])).json()["results"]
-    assert (row["draft"], row["earlier"], row["distance"]) == (late.pk, earlier.pk, 0.04)
     [row] = manage.json("merges", batch.pk)["near"]
-    assert (row["draft"], row["earlier"]) == (late.pk, earlier.pk)
+    assert (row["draft"], row["earlier"], row["distance"]) == (late.pk, earlier.pk, 0.04)
     with pytest.raises(Exception, match="append-only"):
         NearMatch.objects.update(distance=1)
 
@@ -98,7 +96,7 @@ def test_a_draft_of_another_batch_is_shown_and_not_merged(
     first, _earlier, _late = late_match
     other = work_until_idle(launch_brew(source_of("milk", name="more"), models))
     [draft] = Draft.objects.filter(batch=other, onward__isnull=False)
-    rows = admin.get(reverse("api:batch-near-matches", args=[other.pk])).json()["results"]
+    rows = manage.json("merges", other.pk)["near"]
     assert [(row["draft"], row["earlier_batch"]) for row in rows] == [(draft.pk, first.pk)]
     page = admin.get(reverse("generation:merges", args=[other.pk])).content.decode()
     assert f"batch {first.pk}" in page
