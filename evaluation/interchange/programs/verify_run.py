@@ -55,8 +55,13 @@ def _recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
 
 def _stated_probe(folder: Path) -> BenchmarkClaim:
     """The claim that rests on probes of the release, whose texts a bundle does not have."""
-    stated = files.document(folder / "claims.json")["claims"]
-    return next(BenchmarkClaim(**claim) for claim in stated if claim["name"] == UNREAD)
+    try:
+        for claim in files.document(folder / "claims.json")["claims"]:
+            if claim["name"] == UNREAD:
+                return BenchmarkClaim(**claim)
+    except READ_ERRORS as error:
+        raise ValueError(f"claims.json: {type(error).__name__} {error}") from error
+    raise ValueError(f"claims.json: no claim {UNREAD}")
 
 
 def _import_scores(root: Path) -> None:

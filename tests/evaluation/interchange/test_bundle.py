@@ -225,6 +225,13 @@ def test_an_altered_file_is_named(folder: Path, manage: Manage, name: str) -> No
     assert verify_run.main([str(folder)]) == 1
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"claims": null}', '{"claims": []}', '{"claims": [{"name": 1}, 2]}'])
+def test_claims_that_cannot_be_read_are_named(folder: Path, text: str) -> None:
+    (folder / "claims.json").write_text(text)
+    faults = verify_run.check(folder)["faults"]
+    assert any("cannot be read (ValueError claims.json: " in fault for fault in faults)
+
+
 def test_checking_a_folder_without_a_bundle_gives_an_error_message(tmp_path: Path, manage: Manage) -> None:
     assert "There is no run to check" in manage.refusal("verify_run", tmp_path)
     assert verify_run.main([str(tmp_path)]) == 2
