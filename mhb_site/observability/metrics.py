@@ -55,7 +55,10 @@ class Collected(Collector):
 
 
 class ProcessCollector(Collector):
-    """What a process knows without the database."""
+    """What a process knows without the database. `counts_messages`: only if the broker answers."""
+
+    def __init__(self, *, counts_messages: bool) -> None:
+        self._counts_messages = counts_messages
 
     def collect(self) -> Iterator[Metric]:
         yield _family("mhb_info", "Version of MHB.", ["version"], [((software()["mhb"],), 1)])
@@ -66,8 +69,10 @@ class ProcessCollector(Collector):
         if backup is not None:
             age = _age(backup, timezone.now())
             yield _family("mhb_backup_age_seconds", "Age of the newest backup.", [], [((), age)])
-        messages = [((QUEUE_NAMES[task.name],), waking.waiting_messages(task)) for task in (run_lane, send_messages)]
-        yield _family("mhb_queue_messages", "Messages that wait for a worker.", ["queue"], messages)
+        if self._counts_messages:
+            queues = (run_lane, send_messages)
+            messages = [((QUEUE_NAMES[task.name],), waking.waiting_messages(task)) for task in queues]
+            yield _family("mhb_queue_messages", "Messages that wait for a worker.", ["queue"], messages)
         pool = getattr(connection, "pool", None)
         if pool is not None:
             stats = pool.get_stats()

@@ -85,8 +85,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not is_known:
         families = []
     up = GaugeMetricFamily("mhb_database_up", "Whether the database answered within two seconds.", value=int(is_known))
-    registry.register(Collected([up, *families]))
-    registry.register(ProcessCollector())
+    has_broker = _is_well(_redis())
+    broker = GaugeMetricFamily("mhb_redis_up", "Whether Redis answers, if it is used.", value=int(has_broker))
+    registry.register(Collected([up, broker, *families]))
+    registry.register(ProcessCollector(counts_messages=has_broker))
     http_metrics.register(registry)
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 

@@ -150,7 +150,7 @@ MONITORING = ROOT / "deploy" / "monitoring"
 
 def test_every_alert_says_what_happened_and_what_to_do() -> None:
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
-    assert len(rules) == 13
+    assert len(rules) == 14
     for rule in rules:
         assert rule["annotations"].keys() == {"summary", "description"}
         assert rule["annotations"]["description"].endswith(".")

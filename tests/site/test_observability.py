@@ -121,6 +121,16 @@ def test_a_sweeper_is_no_worker() -> None:
     assert not live_workers().exists()
 
 
+def test_metrics_say_that_redis_is_away_and_count_no_messages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not 0: nobody knows."""
+    monkeypatch.setattr(settings.ENV, "metrics_token", "scrape-me")
+    monkeypatch.setattr(settings.ENV, "redis_url", "redis://127.0.0.1:9/0")
+    monkeypatch.setattr(probes, "_in_time", lambda _check: "OperationalError")
+    answer = client.get("/metrics", headers={"authorization": "Bearer scrape-me"})
+    assert "mhb_redis_up 0.0" in answer.text
+    assert "mhb_queue_messages" not in answer.text
+
+
 @pytest.mark.usefixtures("own_connection")
 @pytest.mark.django_db
 def test_metrics_need_their_token(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +152,7 @@ def test_metrics_need_their_token(client: Client, monkeypatch: pytest.MonkeyPatc
         (sample.labels["route"], sample.labels["status"]) for sample in families["mhb_http_request_seconds"].samples
     }
     assert ("/accounts/login/", "200") in routes
+    assert families["mhb_redis_up"].samples[0].value == 1
     assert {"mhb_database_up", "mhb_disk_free_bytes", "mhb_queue_messages", "mhb_jobs_without_lane"} <= set(families)
     kinds = {(sample.labels["job"], sample.labels["status"]) for sample in families["mhb_work_rows"].samples}
     assert {("batch", "queued"), ("run", "running")} <= kinds
