@@ -30,7 +30,11 @@ def test_a_world_without_a_leak_stays_at_one_half() -> None:
 
 
 def test_a_leak_is_found_where_it_is() -> None:
-    for world, name in ((worlds.leak_by_length, "length"), (worlds.leak_by_words, "few_words")):
+    for world, name in (
+        (worlds.leak_by_length, "length"),
+        (worlds.leak_by_words, "few_words"),
+        (worlds.leak_by_overlap, "overlap_source"),
+    ):
         for seed in range(SEEDS):
             report = measure(world(seed))
             result = of(report, name)
