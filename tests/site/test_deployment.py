@@ -148,12 +148,13 @@ def test_both_configurations_of_nginx_protect_uploads_alike() -> None:
 MONITORING = ROOT / "deploy" / "monitoring"
 
 
-def test_every_alert_says_what_happened_and_what_to_do() -> None:
+def test_every_alert_leads_to_a_paragraph_of_the_manual() -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text()
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
     assert len(rules) == 14
     for rule in rules:
-        assert rule["annotations"].keys() == {"summary", "description"}
-        assert rule["annotations"]["description"].endswith(".")
+        assert f"### {rule['alert']}\n" in manual
+        assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
