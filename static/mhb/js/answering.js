@@ -30,7 +30,7 @@ function isWanted(element) {
 }
 
 // The reason for a change may also say why a rejected case is approved.
-const isSaidBelow = (element) => element.name === "reason" && changeReason && isAsked(changeReason) && Boolean(changeReason.value.trim());
+const isSaidBelow = (element) => element.name === "reason" && Boolean(changeReason?.value.trim());
 
 function updateRequired() {
   for (const element of $$("[data-wanted]:not([name^='citation.'])", form)) {

@@ -2,19 +2,16 @@
 
 import re
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
-from django.http import QueryDict
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from review.answers.posted_answers import answers_from_post, without_blank_rows
 from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
-from review.rules.questions import TrapTerm, problems
+from review.rules.questions import TrapTerm
 from review.rules.state_machine import Policy
 from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import (
@@ -371,102 +368,3 @@ def test_a_recent_source_is_cited_again_in_one_click(
     expect(desk.locator('[name="citation.1.kind"]')).to_have_value("guideline")
     expect(desk.locator('[name="citation.1.section"]')).to_have_value("2.1")
     expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()
-
-
-# Values of fields that complete the form, and others of each part of it, alone and in pairs.
-COMPLETE: dict[str, str] = {
-    "question.natural": "yes",
-    "question.natural.note": "",
-    "question.false": "yes",
-    "question.false.note": "",
-    "citation.1.reference": "10.1000/abc",
-    "citation.1.passage": "There is no such drug.",
-    "rubric.R1": "adequate",
-    "rubric.R1.note": "",
-    "rubric.R1.wording": "Corrected.",
-    "rubric.R1.severity": "",
-    "rubric.R2": "adequate",
-    "rubric.R2.note": "",
-    "harm.A1": "mild",
-    "harm.C2": "mild",
-    "added.1.criterion": "",
-    "added.1.tags": "",
-    "added.1.severity": "",
-    "verdict": "approve",
-    "reason_code": "",
-    "reason": "",
-}
-OTHERS: tuple[dict[str, str], ...] = (
-    {"question.natural": ""},
-    {"question.natural": "no"},
-    {"question.natural": "no", "question.natural.note": "Stiff."},
-    {"question.false": ""},
-    {"question.false": "no"},
-    {"question.false": "no", "question.false.note": "It exists."},
-    {"citation.1.reference": ""},
-    {"citation.1.passage": ""},
-    {"citation.1.reference": "", "citation.1.passage": ""},
-    {"citation.1.reference": "A guideline"},  # without its section
-    {"rubric.R1": ""},
-    {"rubric.R1": "corrected"},
-    {"rubric.R1": "corrected", "rubric.R1.wording": " "},
-    {"rubric.R1": "corrected", "rubric.R1.wording": FULL_FORM.rubrics[0].criterion + " "},
-    {"rubric.R1": "inadequate"},
-    {"rubric.R1": "inadequate", "rubric.R1.note": "Wrong."},
-    {"rubric.R1": "removed"},
-    {"rubric.R1": "removed", "rubric.R1.note": "Double."},
-    {"rubric.R1.severity": "death"},
-    {"rubric.R2": "removed", "rubric.R2.note": "Double."},
-    {"rubric.R2": "inadequate", "rubric.R2.note": "Wrong."},
-    {"harm.A1": ""},
-    {"harm.C2": ""},
-    {"added.1.criterion": "Says so."},
-    {"added.1.criterion": "Says so.", "added.1.tags": "A1"},
-    {"added.1.criterion": "Says so.", "added.1.tags": "A1", "added.1.severity": "mild"},
-    {"added.1.severity": "mild"},
-    {"verdict": ""},
-    {"verdict": "reject"},
-    {"verdict": "reject", "reason_code": "unclear"},
-    {"verdict": "reject", "reason_code": "unclear", "reason": "Nobody would ask this."},
-)
-TRY_JS = """(forms) => {
-  const form = document.querySelector("[data-answers]"), button = form.querySelector("[data-key='ctrl+enter']");
-  let sent = false;
-  form.addEventListener("submit", (event) => { sent = true; event.preventDefault(); event.stopImmediatePropagation(); });
-  return forms.map((values) => {
-    for (const [name, value] of Object.entries(values)) {
-      for (const field of document.getElementsByName(name)) {
-        if (["radio", "checkbox"].includes(field.type)) field.checked = field.value === value;
-        else field.value = value;
-      }
-    }
-    form.querySelector("[name='citation.1.reference']").dispatchEvent(new Event("input", { bubbles: true }));
-    form.dispatchEvent(new Event("change", { bubbles: true }));
-    sent = false;
-    form.requestSubmit(button);
-    return { sent, fields: [...new FormData(form)] };
-  });
-}"""
-
-
-def test_the_page_refuses_what_the_server_refuses_and_nothing_else(desk: Page, live_server: Any, ana: User) -> None:
-    open_case(form=FULL_FORM)
-    claimed = claim(ana)
-    desk.route("**/draft/", lambda route: route.abort())
-    desk.goto(live_server.url + reverse("review:case", args=[claimed.pk]))
-    wait_for_focus(desk)
-    desk.locator("#add-rubric").click()
-    combined = [COMPLETE, *({**COMPLETE, **one} for one in OTHERS)]
-    combined += [{**COMPLETE, **one, **two} for one, two in combinations(OTHERS, 2)]
-    tried = desk.evaluate(TRY_JS, combined)
-    wrong = []
-    for values, result in zip(combined, tried, strict=True):
-        data = QueryDict(mutable=True)
-        for name, value in result["fields"]:
-            data.appendlist(name, value)
-        refused = problems(FULL_FORM, without_blank_rows(answers_from_post(FULL_FORM, data)))
-        if result["sent"] == bool(refused):
-            changed = {name: value for name, value in values.items() if value != COMPLETE[name]}
-            wrong.append((changed, result["sent"], refused))
-    assert not wrong, (len(wrong), wrong[:6])
-    assert 0 < sum(result["sent"] for result in tried) < len(tried)
