@@ -86,7 +86,7 @@ def test_an_interrupted_count_is_started_again(run: Run, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         cache_warming.warm(run.pk)
     assert cache_warming.runs_to_warm() == [], "another worker may be counting it"
-    assert verdict_reads(lambda: queries.report(run)) == 1, "a reader counts by itself"
+    assert verdict_reads(lambda: queries.report(run).numbers) == 1, "a reader counts by itself"
     Run.objects.filter(pk=run.pk).update(rubrics_total=5)
     monkeypatch.setattr(cache_warming, "RETRY_AFTER", 0)
     with pytest.raises(KeyboardInterrupt):
