@@ -96,9 +96,9 @@ SECTIONS = {
     "Physicians' work": (
         Row("cases returned or declined in an hour", ("MHB_RELEASES_PER_HOUR",), "{0}", "429; case and draft stay"),
         Row(
-            "waiting for SQLite; for a PostgreSQL connection",
-            ("`timeout`, `pool` in `mhb_site/env.py`",),
-            "30 s; 20 s",
+            "waiting for SQLite; for a PostgreSQL connection: a web process; others",
+            ("`timeout`, `pool` in `mhb_site/env.py`", "mhb_site.postgresql.breaker.SECONDS"),
+            "30 s; {0:time}; 20 s",
             "503, `Retry-After: 5`",
         ),
         Row(
@@ -119,7 +119,18 @@ SECTIONS = {
             "422",
         ),
         Row(
-            "sources; new rubrics; highlights in one review",
+            "of a source's reference; its section; the reason of a decision; a note on a form or prompt set",
+            (
+                "review.rules.limits.REFERENCE",
+                "review.rules.limits.SECTION",
+                "review.rules.limits.REMARK",
+                "review.rules.limits.NOTE",
+            ),
+            "{0}; {1}; {2}; {3}",
+            "422",
+        ),
+        Row(
+            "sources; new rubrics; highlights in one review (in a draft twice as many)",
             ("review.rules.limits.CITATIONS", "review.rules.limits.ADDED", "review.rules.limits.HIGHLIGHTS"),
             "{0}; {1}; {2}",
             "422",
@@ -226,8 +237,9 @@ SECTIONS = {
                 "generation.sources.importers.pickles.MAX_PICKLE",
                 "generation.sources.importers.pickles.MAX_VALUES",
                 "generation.sources.importers.pickles.MAX_TEXT",
+                "generation.sources.importers.pickles._BITS",
             ),
-            "{0:bytes}; {1}; {2}; 64 bits",
+            "{0:bytes}; {1}; {2}; {3} bits",
             "the same",
         ),
         Row(
@@ -403,7 +415,10 @@ SECTIONS = {
             "400, 414 or 431",
         ),
         Row(
-            "requests handled at once", ("`threads` (`gunicorn.conf.py`, `manage.py serve`)",), "8", "further ones wait"
+            "requests that a web process handles at once",
+            ("`threads` (`gunicorn.conf.py`, `manage.py serve`)",),
+            "8",
+            "further ones wait",
         ),
     ),
 }
