@@ -4,7 +4,7 @@ Every number that a constant or a setting holds is read from there: `{0}` stands
 of the row, with `bytes` or `time` as its unit.
 """
 
-import importlib
+import pkgutil
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import NamedTuple
@@ -306,7 +306,12 @@ SECTIONS = {
             "{0}",
             "the rest is not found",
         ),
-        Row("rows on a page of a list", ("`review.common.api.NewestFirst`",), "50, at most 200", "200 are returned"),
+        Row(
+            "rows on a page of a list; at most",
+            ("review.common.api.NewestFirst.page_size", "review.common.api.NewestFirst.max_page_size"),
+            "{0}; {1}",
+            "that many are returned",
+        ),
     ),
     "What endpoints answer": (
         Row(
@@ -380,16 +385,15 @@ SECTIONS = {
             "the row fails as `TooSlow`",
         ),
         Row(
-            "computing without a break: a row; a barrier or many rows; times that in all",
-            ("`seconds_allowed` of `Work`, `BarrierRound`, `Job`", "generation.engine.watchdog.PATIENCE"),
-            "10 s; 60 s of processor time; {0}",
-            "the worker ends, the row fails or the job pauses as `TooSlow`",
-        ),
-        Row(
-            "waiting for anything but a model: a row; a barrier",
-            ("`seconds_allowed` again",),
-            "2 minutes; 12",
-            "it fails as `TooSlow`",
+            "computing without a break: a row; a barrier; many rows; times that in all, or waiting for no model",
+            (
+                "generation.models.work.Work.seconds_allowed",
+                "generation.models.barriers.BarrierRound.seconds_allowed",
+                "generation.models.jobs.Job.seconds_allowed",
+                "generation.engine.watchdog.PATIENCE",
+            ),
+            "{0:time}; {1:time}; {2:time} of processor time; {3}",
+            "the worker ends, the row fails or the job pauses as `TooSlow`; what waits fails",
         ),
         Row("an image in a message", ("generation.llm.types.MAX_IMAGE",), "{0:bytes}", "refused"),
         Row("Retry-After", ("generation.llm.http.failures.MAX_RETRY_AFTER",), "{0:time}", "taken as that"),
@@ -432,10 +436,9 @@ def value_of(name: str) -> Value:
 
     if name.startswith("MHB_"):
         return Value(Env.model_fields[name.removeprefix("MHB_").lower()].default)
-    module, _, constant = name.rpartition(".")
-    if not module:
+    if "." not in name:
         return Value(getattr(settings, name))
-    return Value(getattr(importlib.import_module(module), constant))
+    return Value(pkgutil.resolve_name(name))
 
 
 def place(names: tuple[str, ...]) -> str:
