@@ -175,7 +175,7 @@ def _sums(frame: Frame, cells: pl.DataFrame, counts: Floats, rate: Rate) -> Sums
     outside, is_counted = 1 - within, (counted > 0).astype(np.float64)
     weighed = weights = positive = counts
     if rate.weights:
-        rows, weight = _with_weights(frame, cells, rate.weights)
+        rows, weight = _with_weights(frame, cells.filter(frame.on_criteria(rate)), rate.weights)
         weighed, weights = _summed(rows, counts.shape), _summed(rows, counts.shape, weight)
         positive = _summed(rows, counts.shape, weight > 0)  # a weight of 0 counts nothing
     result = np.zeros(counts.shape[1:], SUMS)

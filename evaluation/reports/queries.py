@@ -193,7 +193,8 @@ def report(run: Run, options: Options | None = None) -> Report:
     if not options.all_ranked:
         unranked = selecting_models(run)
     basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    basis += [protocol.facets, unranked, options.common, sorted(options.weights.items())]
+    basis += [protocol.facets, protocol.contrasts, protocol.rivals, protocol.wrong, protocol.pooled]
+    basis += [unranked, options.common, sorted(options.weights.items())]
     key = result_cache.key_of(run, "report", *basis)
     return Report(run, protocol, plan, options, datasets, endpoints, labels, unranked, key)
 

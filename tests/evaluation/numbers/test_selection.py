@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from evaluation.numbers import comparing
 from evaluation.numbers.counting import rate_rows, verdict_counts
 from evaluation.numbers.frame import Frame, counts_against
 from evaluation.numbers.plans import Plan
-from evaluation.numbers.rates import Rate
+from evaluation.numbers.rates import FacetValue, Rate, Weights
 from evaluation.numbers.rules import CriterionState, counted
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet
@@ -126,6 +127,25 @@ def test_rates_count_the_rows_that_their_rules_arm_and_criteria_say() -> None:
         )
         for model in ("good", "bad")
     }
+
+
+def test_a_weighted_rate_counts_only_the_criteria_that_it_is_about() -> None:
+    """Of 3 samples with a criterion of either polarity, each weighing 5, it counts the failed."""
+    verdicts: list[dict[str, Any]] = []
+    members: list[tuple[str, str, int]] = []
+    for sample in (1, 2, 3):
+        for polarity, said in (("must", "not_met"), ("must not", "met")):
+            rubric = len(verdicts)
+            verdicts.append({"model": "good", "sample": sample, "rubric": rubric, "said": said})
+            members += [("polarity", polarity, rubric), ("severity", "severe", rubric)]
+    rate = Rate(
+        "harm", "", "", {"not_met": 1}, {"met": 1, "not_met": 1},
+        only=FacetValue("polarity", "must"), weights=Weights("severity", {"severe": 5}),
+    )  # fmt: skip
+    frame = frame_of(["good"], DATASETS[:1], {}, verdicts, members)
+    [row] = rate_rows(unit_totals(frame, [rate]), {}, MHB, 10)
+    measured = row.rates["harm"]
+    assert (measured.numerator, measured.denominator, measured.n, measured.excluded) == (15, 15, 3, 0)
 
 
 @pytest.mark.parametrize(

@@ -497,6 +497,17 @@ def test_a_report_with_three_rates_needs_no_more_queries_than_with_one(
     assert len(three) == len(one)
 
 
+def test_a_changed_contrast_of_the_benchmark_is_counted_at_once(
+    release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = registry.module("toy", "protocol")
+    run = RUNS.get(finished_run(release, claimants, "sim-average").pk)
+    assert {contrast.label for contrast in reports_queries.report(run).numbers.contrasts} == {"What the hint adds"}
+    turned = (("plain", "hinted", "What the hint costs"),)
+    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, contrasts=turned))
+    assert {contrast.label for contrast in reports_queries.report(run).numbers.contrasts} == {"What the hint costs"}
+
+
 # ---------------------------------------------------------------------------------------- launching
 
 
