@@ -28,7 +28,7 @@ def test_cases_are_read_and_bad_ones_are_refused_with_line_and_reason(tmp_path: 
         {**good, "goals": []},
         {**good, "goals": "to be well"},
         {**good, "specialty": 7},
-        "{",
+        "{id: 7}",
         {**good, "id": "with space"},
     )
     row, *refusals = entries
