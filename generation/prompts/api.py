@@ -40,7 +40,10 @@ class PromptSetSerializer(PromptSetNameSerializer):
 
 SAVE_PROMPT_SET_BODY: Fields = {
     "name": serializers.CharField(max_length=40),
-    "texts": ShortDictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False)),
+    "texts": ShortDictField(
+        child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False),
+        help_text="Files that are not given are those of `based_on`.",
+    ),
     "based_on": serializers.CharField(max_length=64, default="", allow_blank=True, help_text="Empty: the default set."),
     "note": serializers.CharField(max_length=500, default="", allow_blank=True),
 }

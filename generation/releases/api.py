@@ -258,7 +258,6 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def samples(self, request: Request, query: Body, name: str, version: int) -> Any:
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        query = query
         rows = queries.released_samples(queries.release(name, version), request.user, **query)
         return rows.prefetch_related(rubrics)
 

@@ -61,8 +61,12 @@ RefusalSerializer = rows_of(
 UPLOAD_BODY: Fields = {
     "file": serializers.FileField(max_length=300),
     "format": serializers.ChoiceField(choices=importers.available()),
-    "name": serializers.SlugField(max_length=100),
-    "update": serializers.BooleanField(default=False),
+    "name": serializers.SlugField(
+        max_length=100, help_text="An existing source gets the file added; nothing is added twice."
+    ),
+    "update": serializers.BooleanField(
+        default=False, help_text="A record with a known id and another content becomes its next revision."
+    ),
     "mapping": serializers.CharField(
         default="",
         allow_blank=True,
@@ -77,7 +81,12 @@ UPLOAD_BODY: Fields = {
 
 PREVIEW_UPLOAD_BODY: Fields = {
     "file": serializers.FileField(max_length=300),
-    "mapping": serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING),
+    "mapping": serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=MAX_MAPPING,
+        help_text="Empty: guessed from the names of the columns.",
+    ),
 }
 
 TablePreviewSerializer = extended(

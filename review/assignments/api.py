@@ -70,7 +70,7 @@ SIGN_BODY: Fields = {
 }
 
 CORRECT_BODY: Fields = {
-    "answers": AnswersSerializer(),
+    "answers": AnswersSerializer(help_text="The complete review that replaces the submitted one."),
     "reason": serializers.CharField(max_length=REMARK),
     "password": serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False),
     "code": serializers.CharField(allow_blank=True, default="", max_length=20),

@@ -24,7 +24,9 @@ from review.turns.turn import turn_of
 GUIDELINE_IN_FORCE: Fields = {
     "benchmark": serializers.CharField(),
     "stage": serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES]),
-    "version": serializers.IntegerField(default=0, help_text="0: none was written; `text` is the benchmark's own."),
+    "version": serializers.IntegerField(
+        default=0, help_text="0: none was written; `text` is the benchmark's own, in the language of the request."
+    ),
     "text": serializers.CharField(allow_blank=True, default=""),
     "at": serializers.DateTimeField(allow_null=True, default=None),
 }

@@ -83,6 +83,25 @@ def test_every_operation_has_a_description_its_roles_and_an_error_format(schema:
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize(
+    ("path", "content", "field", "words"),
+    [
+        ("imports", "multipart/form-data", "name", "existing source"),
+        ("imports", "multipart/form-data", "update", "next revision"),
+        ("imports/preview", "multipart/form-data", "mapping", "guessed"),
+        ("prompts/{benchmark}", "application/json", "texts", "`based_on`"),
+        ("reviews/{review_id}/correct", "application/json", "answers", "replaces the submitted one"),
+    ],
+)
+def test_a_field_says_what_its_name_does_not(
+    schema: dict[str, Any], path: str, content: str, field: str, words: str
+) -> None:
+    body = schema["paths"][f"/api/v1/{path}/"]["post"]["requestBody"]["content"][content]["schema"]
+    shape = schema["components"]["schemas"][body["$ref"].rsplit("/")[-1]]
+    assert words in shape["properties"][field]["description"]
+
+
+@pytest.mark.plain
 def test_no_answer_has_a_field_for_a_secret(schema: dict[str, Any]) -> None:
     shapes = schema["components"]["schemas"]
     secret = {"password", "private", "canary", "path", "key", "api_key", "digest", "token_key"}
