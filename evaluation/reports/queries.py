@@ -326,9 +326,12 @@ def polarities(run: Run) -> list[str]:
 
 
 def shares_of_samples(release: Release, facet: str, other: str) -> dict[str, tuple[int, int]]:
-    """Value of `facet` -> (samples that also have `other`, samples). `other`: FACET=VALUE."""
+    """Value of `facet` -> (samples that also have `other`, samples). `other`: FACET=VALUE.
+
+    Without withdrawn samples, as all numbers of a report.
+    """
     name, _sign, value = other.partition("=")
-    rows = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()
+    rows = Facet.objects.filter(rubric__sample__in=errata.standing(release), name=facet).order_by()
     also = Facet.objects.filter(rubric__sample=OuterRef("rubric__sample"), name=name, value=value)
     counts = rows.annotate(also=Exists(also)).values_list("value", "also")
     shares: dict[str, tuple[int, int]] = {}

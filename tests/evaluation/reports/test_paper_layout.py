@@ -7,6 +7,8 @@ from evaluation.models import Run
 from evaluation.published import PublishedTable, filled
 from evaluation.releases.leaderboard import beside_published, leaderboard
 from evaluation.reports import paper_layout, queries
+from generation.models import Sample
+from generation.samples import errata
 from review.charts.radar import RadarChart
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
@@ -47,6 +49,16 @@ def test_one_data_set_of_several_is_never_shown_as_the_papers_whole(
     assert own_values(run) == values
     [board] = beside_published(leaderboard(run.release), "mhb")
     assert [column.heading for column in board.table.columns] == beside
+
+
+@pytest.mark.django_db
+def test_withdrawn_samples_are_in_no_table_of_samples() -> None:
+    """As the report says: they count nowhere."""
+    release = bare_release(("dialogue", [["A1"], ["A1"]]))
+    assert queries.shares_of_samples(release, "subtype", "") == {"A1": (0, 1)}
+    Sample.objects.update(status=Sample.Status.APPROVED)
+    errata.withdraw(Sample.objects.get().pk, actor=None, reason="Wrong.")
+    assert queries.shares_of_samples(release, "subtype", "") == {}
 
 
 def published_figure(name: str) -> PublishedTable:
