@@ -19,6 +19,7 @@ from generation.jobs.kinds import OPEN
 from generation.models import Call, Import, SentText
 from generation.models.jobs import Job
 from review.common import notifications
+from review.discussion import remarks
 
 log = logging.getLogger(__name__)
 DAY = 24 * 3600.0
@@ -30,10 +31,11 @@ _next_round = 0.0
 
 
 def forget_daily() -> None:
-    """`forget`, at the start of a process and once a day; for the sweeper."""
+    """`forget` and `mark_discussed`, at the start of a process and once a day; for the sweeper."""
     global _next_round
     if time.monotonic() >= _next_round:
         forget()
+        remarks.mark_discussed()
         _next_round = time.monotonic() + DAY
 
 

@@ -73,6 +73,15 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     return new
 
 
+def mark_discussed() -> int:
+    """Mark the cases on which somebody has commented in a process of an older version.
+
+    During an upgrade such processes go on, and know nothing of `Case.discussed`. Returns how many.
+    """
+    commented = Remark.objects.order_by().values("case")
+    return Case.objects.filter(discussed=False, pk__in=commented).update(discussed=True)
+
+
 def unknown_mentions(author: User, case: Case, text: str) -> list[str]:
     """The names after an @ that reach nobody, as far as the author may know.
 

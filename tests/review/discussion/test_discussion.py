@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.text import capfirst
 
 from generation.notifications import sending
+from mhb_site.server import retention
 from mhb_site.sign_in import own_data
 from review import errors
 from review.assignments import claims
 from review.common import notifications
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
-from review.models import Case, Delivery, Event, Notice, Occasion, User, Webhook
+from review.models import Case, Delivery, Event, Notice, Occasion, Remark, User, Webhook
 from review.rules import limits
 from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
@@ -162,6 +163,20 @@ def test_a_notice_uses_the_colon_of_the_readers_language(
         page = client.get(reverse("review:notices"), headers={"Accept-Language": language}).content.decode()
         kind = capfirst(notice.get_kind_display())
     assert f"{kind}{colon}{case.title}" in page
+
+
+def test_a_comment_from_an_older_process_is_shown_after_the_upgrade(
+    adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on beside new ones, and does not know that a case says whether it is discussed."""
+    case = open_case()
+    Remark.objects.create(case=case, author=adela, text="Please look.", at=timezone.now())
+    assert remarks.discussion(adela, case) == []
+    monkeypatch.setattr(retention, "_next_round", 0.0)
+    retention.forget_daily()
+    case.refresh_from_db()
+    [shown] = remarks.discussion(adela, case)
+    assert shown.remark.text == "Please look."
 
 
 def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, bo: User) -> None:
