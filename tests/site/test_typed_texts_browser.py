@@ -8,9 +8,11 @@ from django.conf import settings
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from review.discussion.guidelines import write_guideline
 from review.models import User
+from review.rules.state_machine import State
 from tests.browser import sign_in
-from tests.review.factories import PASSWORD
+from tests.review.factories import PASSWORD, account
 from tests.site.routes import address
 from tests.site.test_permissions import TABLE, expected
 from tests.site.world import World
@@ -94,3 +96,22 @@ def test_texts_of_a_form_leave_with_another_account(page: Page, live_server: Any
     sign_in(page, live_server.url, ana)
     page.goto(live_server.url + reverse("review:workbench"))
     assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('mhb-draft:typed:')).length") == 0
+
+
+def test_what_was_typed_goes_back_to_its_own_row_and_over_nothing_new(
+    page: Page, live_server: Any, adela: User, bo: User
+) -> None:
+    """Somebody else published another guideline, and added an account at the top of the list."""
+    sign_in(page, live_server.url, adela)
+    page.goto(live_server.url + reverse("review:guideline-edit", args=["mhb", "primary"]))
+    page.locator("[name=text]").fill("Mine.")
+    write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text="The other's.")
+    page.reload()
+    expect(page.locator("[name=text]")).to_have_value("The other's.")
+
+    page.goto(live_server.url + reverse("review:people"))
+    page.locator(f"[name=rows][value='{bo.pk}']").check()
+    account("aaron")
+    page.reload()
+    expect(page.locator("[name=rows]:checked")).to_have_count(1)
+    expect(page.locator(f"[name=rows][value='{bo.pk}']")).to_be_checked()

@@ -12,14 +12,23 @@ const isAnswer = arrival?.responseStatus >= 400 || "shownAt" in document.body.da
 
 const pageKey = () => `mhb-draft:typed:${account}:${location.pathname}${location.search}`;
 
-// [name, field] of each field in the page's forms. The names tell equal fields of a page apart.
+// What a form is about: its address, and the row, version or numbers that its hidden fields name. Once
+// these are others, it is another form. Tokens and keys are new on each page.
+function subjectOf(form) {
+  const hidden = [...form.elements].filter((field) => field.type === "hidden" && !/(token|key)$/.test(field.name));
+  return [form.getAttribute("action") ?? "", ...hidden.map((field) => `${field.name}=${field.value}`)].join(" ");
+}
+
+// [name, field] of each field in the page's forms. The names tell equal fields of a page apart; those
+// of boxes have their values, so that a list with other rows has the same ones ticked.
 function namedFields() {
   const counts = new Map();
   const named = [];
   for (const form of document.querySelectorAll(`main form[method='post']:not(${OWN})`)) {
+    const subject = subjectOf(form);
     for (const field of form.elements) {
       if (!field.name || !field.matches(`input:not(${NOT_KEPT}), textarea:not(${NOT_KEPT}), select`)) continue;
-      const name = `${form.getAttribute("action") ?? ""} ${field.name}`;
+      const name = `${subject} ${field.name}${isBox(field) ? `=${field.value}` : ""}`;
       const count = counts.get(name) ?? 0;
       counts.set(name, count + 1);
       named.push([`${name} ${count}`, field]);
@@ -36,14 +45,23 @@ function valueOf(field) {
   return field.value;
 }
 
+function defaultOf(field) {
+  if (isBox(field)) return field.defaultChecked;
+  if (field.options) return [...field.options].filter((option) => option.defaultSelected).map((option) => option.value);
+  return field.defaultValue;
+}
+
 function isTouched(field) {
   if (isBox(field)) return field.checked !== field.defaultChecked;
   if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
   return field.value !== field.defaultValue;
 }
 
-function setValue(field, value) {
-  if (JSON.stringify(valueOf(field)) === JSON.stringify(value)) return;
+const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
+// Only over what it was typed over: somebody else may have changed that since.
+function setValue(field, { value, over }) {
+  if (isSame(valueOf(field), value) || (over !== undefined && !isSame(defaultOf(field), over))) return;
   if (isBox(field)) field.checked = value;
   else if (Array.isArray(value)) for (const option of field.options) option.selected = value.includes(option.value);
   else field.value = value;
@@ -53,7 +71,10 @@ function setValue(field, value) {
 
 function keep() {
   const values = {};
-  for (const [name, field] of namedFields()) if (isAnswer || isTouched(field)) values[name] = valueOf(field);
+  for (const [name, field] of namedFields()) {
+    if (isAnswer) values[name] = { value: valueOf(field) };
+    else if (isTouched(field)) values[name] = { value: valueOf(field), over: defaultOf(field) };
+  }
   if (Object.keys(values).length) sessionStorage.setItem(pageKey(), JSON.stringify(values));
   else sessionStorage.removeItem(pageKey());
 }
