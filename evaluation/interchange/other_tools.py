@@ -259,7 +259,7 @@ def _langsmith(value: Fields) -> _Answer:
     told = _metadata((value.get("extra") or {}).get("metadata") or value.get("metadata"), "the run")
     feedback, stats = value.get("feedback"), value.get("feedback_stats") or {}
     if isinstance(feedback, list):
-        scores = [(one["key"], one.get("score"), one.get("comment")) for one in feedback]
+        scores = [(one["key"], _langsmith_value(one), one.get("comment")) for one in feedback]
         verdicts, refusals = _read_scores(_scored, scores)
     elif stats:
         verdicts, refusals = _read_scores(_langsmith_mean, stats.items())
@@ -269,10 +269,19 @@ def _langsmith(value: Fields) -> _Answer:
     return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts, refusals)
 
 
+def _langsmith_value(feedback: Fields) -> Any:
+    """What feedback says: its score, or its value where that is no number."""
+    score = feedback.get("score")
+    if score is None:
+        return feedback.get("value")
+    return score
+
+
 def _langsmith_evaluated(row: Fields) -> _Answer:
     """A row of what `evaluate` returns: a run, its example and the evaluators' results."""
     told = _metadata(row["example"].get("metadata"), "the example")
-    scores = [(one["key"], one.get("score"), one.get("comment")) for one in row["evaluation_results"]["results"]]
+    results = row["evaluation_results"]["results"]
+    scores = [(one["key"], _langsmith_value(one), one.get("comment")) for one in results]
     verdicts, refusals = _read_scores(_scored, scores)
     return _Answer(told["sample_id"], str(told.get("model") or ""), _output(row["run"]["outputs"]), verdicts, refusals)
 

@@ -245,12 +245,16 @@ def test_pages_of_a_tools_api_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.plain
 def test_rows_of_a_langsmith_evaluation_are_read(tmp_path: Path) -> None:
+    result: dict[str, Any] = {"key": "R1", "score": 0, "comment": "So."}
     row = {
         "run": {"run_type": "chain", "outputs": {"output": "No."}},
         "example": {"metadata": {"sample_id": SAMPLE}},
-        "evaluation_results": {"results": [{"key": "R1", "score": 0, "comment": "So."}]},
+        "evaluation_results": {"results": [result]},
     }
     assert told(read(tmp_path, [row], lines=True)) == [("R1", False, "", "No.")]
+    for word, met in (("yes", True), ("no", False)):  # a category has no number
+        result |= {"score": None, "value": word}
+        assert told(read(tmp_path, [row], lines=True)) == [("R1", met, "", "No.")]
 
 
 @pytest.mark.plain
