@@ -62,7 +62,7 @@ AFTER_FAILURE = {
     REWORDED: _("Do not put errors down to the traps alone: a changed wording acts, too."),
     FLOOR: _("Call the models equal. To tell them apart, ask more samples."),
     PEOPLE: _("Quote no rates of this judge. Read where physicians differ, then try another judge or judge prompt."),
-    COVERAGE: _("Retry what failed, or quote each rate with its coverage."),
+    COVERAGE: _("Ask again where calls failed, or state the coverage beside each rate."),
 }
 TO_MEASURE = {
     UNREAD: _("An admin can probe the release on its page."),
