@@ -16,11 +16,36 @@ import regex
 
 _SUPERSCRIPT = regex.compile(r"(\d?)([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+)")
 _HTML_SUPERSCRIPT = regex.compile(r"(\d?)<sup>\s*+([+\-−]?\d*[+\-−]?)\s*+</sup>", regex.IGNORECASE)
+_HTML_TAG = regex.compile(r"</?(?:sub|i|b|em|strong|u)>", regex.IGNORECASE)
+# As PubMed's abstracts are written in plain text: 10(9), kg/m(2), SpO(2), Ca(2+).
+_PLAIN_EXPONENT = regex.compile(r"(?<=(?<![\d.,])10)\(([+\-−]?\d{1,2})\)")
+_PLAIN_RAISED = regex.compile(r"(?<=(?<!\p{L})(?:[cdkmnμµ]?m|s|min)|\p{Lu}|(?<!\p{L})\p{Lu}\p{Ll})\((\d[+-]?)\)")
+_LATEX_COMMAND = regex.compile(r"\\([A-Za-z]+)")
+_LATEX_SIGNS = {
+    **dict.fromkeys(("ge", "geq", "geqslant"), "≥"),
+    **dict.fromkeys(("le", "leq", "leqslant"), "≤"),
+    **dict.fromkeys(("approx", "sim", "simeq"), "~"),
+    **dict.fromkeys(("to", "rightarrow"), "→"),
+    **dict.fromkeys(("boxed", "mathbf", "mathrm", "text", "textbf"), ""),
+    "cdot": "·",
+    "circ": "°",
+    "downarrow": "↓",
+    "leftarrow": "←",
+    "pm": "±",
+    "times": "×",
+    "uparrow": "↑",
+    "gt": ">",
+    "lt": "<",
+    "ne": "≠",
+    "neq": "≠",
+}
 # Before NFKC, which would make 1½ of '11/2', 38ºC of '38oC', and 0·5 and 0.5 two texts.
 _MIXED_FRACTION = regex.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _MIDDLE_DOT = regex.compile(r"(?<=\d)[·∙⋅](?=\d)")
+# A minus before its number ('BE − 4'), unless it is a range or a difference.
+_MINUS_BEFORE = regex.compile(r"(?<=\p{L}\s|[(\[=:,;<>≤≥]\s?)−\s++(?=\.?\d)(?<!\d\s?\p{L}{1,4}\s−\s+)")
 # A minus by itself behind a word: 'HBsAg −'. A hyphen there may be a dash.
-_MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;.)]|$)")
+_MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;)]|\.(?!\d)|$)")
 # Before NFKC, which makes two of ″. A quotation has its mark in front, too.
 _PRIME_BEHIND = regex.compile(r"(?<=(?<!['’‘\d.,])\d+)['’](?!\p{L})")
 _INCHES_BEHIND = regex.compile(r"(?<=(?<![\"“\d.,])\d+)\"(?!\p{L})")
@@ -28,9 +53,14 @@ _DASH_BETWEEN = regex.compile(r"(?<=\d\s?)[—―](?=\s?\d)")
 # Of a prefix's letter the size tells: 5 MU are a thousand million 5 mU.
 _MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Gy|Sv|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
 _MOLAR = regex.compile(r"(?<=\d\s?[mnpµμ]?)M(?![\p{L}\p{N}])")  # 5 mM are no 5 mm
-# Two letters by their size: AA, Aa and aa are three genotypes. Not 5 CC, nor a Roman numeral.
-_GENOTYPE = regex.compile(r"(?<![\p{L}\p{N}]|\d\s)(?![cilmvx])(\p{Latin})\1(?![\p{L}\p{N}])", regex.IGNORECASE)
+# Letters by their size: AA, Aa and aa are three genotypes, X^H X^h and X^h X^h two. Not 5 CC, nor a
+# Roman numeral.
+_GENOTYPE = regex.compile(
+    r"(?<![\p{L}\p{N}]|\d\s)(?:(?![cilmvx])(?:(\p{Latin})/?\1)+|X\^?(?!X)\p{L}[\s/]?(?:X\^?\p{L}|Y))(?![\p{L}\p{N}])",
+    regex.IGNORECASE,
+)
 _THOUSANDS_SPACE = regex.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_SPACES = regex.compile(r"\s{2,}+")
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("−‐‑‒–", "-"),
@@ -41,8 +71,12 @@ _SIGNS = str.maketrans(
         **dict.fromkeys("®©™", " "),
         **dict.fromkeys("⇑⬆", "↑"),
         **dict.fromkeys("⇓⬇", "↓"),
-        **dict.fromkeys("≈≃≅", "~"),
-        "⇒": "→",
+        **dict.fromkeys("≈≃≅〜", "~"),
+        **dict.fromkeys("⇒⟶", "→"),
+        **dict.fromkeys("٪", "%"),
+        "٫": ".",
+        "∆": "Δ",
+        **dict.fromkeys("ΩΩ", "ohm"),
         "×": "x",
         "∶": ":",
         "⁄": "/",
@@ -92,6 +126,8 @@ _RESPELLED = (
     # L4-L5 and L4-5 are one range; L4, L5 is none.
     (regex.compile(r"\b([a-z])(\d{1,2})\s*+(?:-|\bto\b)\s*+\1?(?=\d)"), r"\1\2 … \1"),
     (regex.compile(r"\b([a-z]\d{1,2})\s*+(?:-|\bto\b)\s*+(?=[a-z]\d)"), r"\1 … "),
+    # 1,5 mg; but 1,3 may be two numbers.
+    (regex.compile(rf"(?<![\d.,])(\d+),(?=\d{{1,2}}(?:\s?{_TO}\s?\d+,\d{{1,2}})?\s?{_UNIT}(?!\p{{L}}))"), r"\1."),
     # A range, which is no sign: 5-10, 5 – 10, 5 to 10.
     (regex.compile(rf"(?<=\d)\s*+{_TO}\s*+(?=[+-]?\.?\d)"), " … "),
     # 5%-10% is 5-10%; the ends may have units of their own.
@@ -110,7 +146,7 @@ _RESPELLED = (
     (regex.compile(r"(?<=\^)\+"), ""),
     (regex.compile(r"(?<=\d)\s*+x\s*+(?=\d)"), " x "),
     (regex.compile(r"(?<=\p{L})\+\+(?!\+)"), "2+"),  # Ca++
-    (regex.compile(r"\bmm hg\b"), "mmhg"),
+    (regex.compile(r"(?<!\p{L})mm hg\b"), "mmhg"),
     (regex.compile(r"\b(?:cannot|can't)\b"), "can not"),
     (regex.compile(r"\bwon't\b"), "will not"),
     (regex.compile(r"n't\b"), " not"),
@@ -137,6 +173,7 @@ _WORD = regex.compile(
       (?:\d+(?:[.,]\d+)*+|(?<!\w)\.\d+)
     | [%‰…′] | (?![$^`|=])\p{{S}}                                            # any sign, known or not
     | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
+    | (?<=\S\s)-(?=\s\.?\d)                                                 # a dash or a minus: BE - 4
     | / | (?<=\d):(?=\d)
     | [{_SPACELESS}]\p{{M}}*+
     | \p{{L}}(?:(?![{_SPACELESS}])[\p{{L}}\p{{M}}\p{{N}}])*+
@@ -144,7 +181,7 @@ _WORD = regex.compile(
     regex.VERBOSE,
 )
 _GROUPED = regex.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_DECIMAL_COMMA = regex.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})")
+_DECIMAL_COMMA = regex.compile(r"[+-]?0,\d+")
 # May be a number in groups, as in 1.500 for 1,500.
 _POINT_OR_GROUP = regex.compile(r"[1-9]\d{0,2}\.\d{3}")
 _OTHER_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
@@ -161,10 +198,16 @@ def words(text: str) -> list[str]:
     if "&" in text:
         text = html.unescape(text)
     text = _HTML_SUPERSCRIPT.sub(_raised, text)
+    text = _HTML_TAG.sub("", text)
+    text = _LATEX_COMMAND.sub(_latex_sign, text)
+    text = _PLAIN_EXPONENT.sub(r"^\1", text)
+    text = _PLAIN_RAISED.sub(r"\1", text)
     text = _SUPERSCRIPT.sub(_raised, text)
     text = _MIXED_FRACTION.sub(" ", text)
     text = _MIDDLE_DOT.sub(".", text)
     text = _THOUSANDS_SPACE.sub("", text)
+    text = _SPACES.sub(" ", text)
+    text = _MINUS_BEFORE.sub("-", text)
     text = _MINUS_BEHIND.sub("(-)", text)
     text = _PRIME_BEHIND.sub("′", text)
     text = _INCHES_BEHIND.sub("″", text)
@@ -186,12 +229,20 @@ def words(text: str) -> list[str]:
 def _alleles(genotype: "regex.Match[str]") -> str:
     """The letters of a genotype, each with what its size says."""
     named = ""
-    for letter in genotype[0]:
+    for letter in unicodedata.normalize("NFKC", genotype[0]):
+        if not letter.isalpha():
+            continue
         if letter.isupper():
             named += f" dominant {letter}"
         else:
             named += f" recessive {letter}"
     return f"{named} "
+
+
+def _latex_sign(command: "regex.Match[str]") -> str:
+    """The sign that a command of LaTeX writes; its name if it is none: alpha."""
+    name: str = command[1]
+    return _LATEX_SIGNS.get(name, name)
 
 
 def _raised(match: "regex.Match[str]") -> str:
@@ -342,6 +393,7 @@ _REWORDED = (
     (regex.compile(r"(?<=[ …])(\d\S*(?: \S+)?) or (?:more|greater|above|higher|older|>)(?= )"), r"≥ \1"),
     (regex.compile(r"(?<=[ …])(\d\S*(?: \S+)?) or (?:less|fewer|below|lower|younger|<)(?= )"), r"≤ \1"),
     (regex.compile(r"\bq(\d+)h\b"), r"every \1 h"),
+    (regex.compile(r"\bminus (?=\d)"), "-"),
     (
         regex.compile(
             r"\b(january|february|march|april|may|june|july|august|september|october|november|december)"
@@ -352,21 +404,21 @@ _REWORDED = (
 )
 # '不确定' is 'not sure'.
 _POLAR = regex.compile(
-    r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是?|没有?|无))(?![\p{L}\p{N}\p{M}])(?!\s*+/|\.?\s*+\d)",
+    r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是的?|不|没有?|无))(?![\p{L}\p{N}\p{M}])(?!\s*+/|\.?\s*+\d)",
     regex.IGNORECASE,
 )
-_NO_DOUBT = regex.compile(r"\b(?:no|without(?: a)?) doubt\b", regex.IGNORECASE)
-# Behind yes or no: 'no information', 'No, wait', 'Yes, possibly'; 'No abnormality' may mean yes.
-_LEFT_OPEN = regex.compile(
-    r"\b(?:and|or|but|however|although|if|unless|except|depends|actually|wait|sorry|wrong|maybe|perhaps"
-    r"|(?:im)?possib\w+|(?:im)?probab\w+|(?:un)?likely|may|might|could|doubt|question|idea|information|answer|way"
-    r"|conclusions?|certainty|(?:un)?certain|sure|(?:un)?clear|definite|either|one|problem|abnormalit\w+)\b|[但可或若除]",
+# What only assures: 'Yes, definitely; no doubt'. Whether 'No abnormality' or 'Yes, absent' is a yes
+# or a no, the question decides, which is not known here.
+_ASSURING = regex.compile(
+    r"(?:(?:no|without(?: a)?) doubt|of course|definitely|certainly|absolutely|clearly|indeed"
+    r"|(?:it|there|that)(?: is|['’]s| does| has)(?: correct| right)?|[\W_])*+",
     regex.IGNORECASE,
 )
-_OPPOSITE = {
-    True: regex.compile(r"\b(?:no|not)\b|n['’]t\b|[否不没无]", regex.IGNORECASE),
-    False: regex.compile(r"\byes\b|(?<![没不])[是有]", regex.IGNORECASE),
-}
+_DENYING = regex.compile(
+    r"(?:definitely|certainly|absolutely|clearly"
+    r"|(?:it|there|that)(?: is| does| has)(?:n['’]t| not| none)|(?:no|without(?: a)?) doubt|[\W_])*+",
+    regex.IGNORECASE,
+)
 
 
 def is_same_answer(given: str, true: str) -> bool:
@@ -374,8 +426,8 @@ def is_same_answer(given: str, true: str) -> bool:
 
     Beyond `is_same_text`, an answer may begin with 'the answer is', and write numbers, units and
     comparisons in words. Nothing may be added or missing: neither 'no fracture' nor 'hip fracture'
-    is 'fracture'. A true answer yes or no is given by an answer that begins with it and does not
-    take it back. 'Fracture?' asks.
+    is 'fracture'. A true answer yes or no is given by that word and what only assures it.
+    'Fracture?' asks.
     """
     if _QUESTION_MARK.search(given) and not _QUESTION_MARK.search(true):
         return False
@@ -418,20 +470,22 @@ def _content(answer: str) -> list[str]:
 
 
 def _polarity(answer: str) -> bool | None:
-    """True for an answer that begins with yes, False with no; None for one that leaves it open."""
+    """True for an answer that is yes and nothing else, False for no; None for any other."""
     match = _POLAR.match(answer)
     if match is None:
         return None
     is_yes = match["yes"] is not None
-    rest = _NO_DOUBT.sub("", answer[match.end() :])
-    if _LEFT_OPEN.search(rest) or _OPPOSITE[is_yes].search(rest):
-        return None
-    return is_yes
+    rest = answer[match.end() :]
+    if is_yes and _ASSURING.fullmatch(rest):
+        return True
+    if not is_yes and _DENYING.fullmatch(rest):
+        return False
+    return None
 
 
 _LETTER = regex.compile(
     r"^\W*+(?:(?:the\s+)?(?:correct\s+|final\s+|right\s+)?(?:answer|option|choice)(?:\s+is)?|选项?|答案[是为]?)?"
-    r"(?:\s*+[:：])?\s*+(?:option\s+)?([\"'*(\[]*+)([A-Za-z])(?![\p{L}\p{N}\p{M}'’])\s*+([)\].:,、\"'*]*+)\s*+",
+    r"(?:\s*+[:：])?\s*+(?:option\s+)?([\"'*(\[]*+)([A-Za-z])(?![\p{L}\p{N}\p{M}'’])\s*+([)\].:,、\"'*]*+)\s*+(?:[-–—]\s++)?",
     regex.IGNORECASE,
 )
 
