@@ -1,3 +1,4 @@
+import gc
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +18,7 @@ class SiteConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
+        gc.enable()
         import mhb_site.checks  # noqa: F401 -- registers them
         from mhb_site.observability import hooks
 

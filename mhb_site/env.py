@@ -10,11 +10,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import dj_database_url
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from generation.llm.http.access import FILE_SUFFIX, KEY_PREFIX, Access, parse_host, parse_keys
 from mhb_site.sign_in.providers import read_providers
@@ -106,8 +105,10 @@ def _origin(value: str) -> str:
 
 
 def _time_zone(value: str) -> str:
-    if value not in available_timezones():
-        raise ValueError(f"{value!r} is not a time zone (Europe/Berlin)")
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{value!r} is not a time zone (Europe/Berlin)") from None
     return value
 
 
@@ -189,17 +190,17 @@ Host = Annotated[str, AfterValidator(parse_host)]
 Address = Annotated[str, AfterValidator(_address)]
 AllowedHost = Annotated[str, AfterValidator(_host_without_scheme)]
 T = TypeVar("T")
-CommaList = Annotated[list[T], NoDecode, BeforeValidator(_comma_list)]
+CommaList = Annotated[list[T], BeforeValidator(_comma_list)]
 
 
-class Env(BaseSettings):
+class Env(BaseModel):
     """The settings read from the environment. Every name has the prefix ``MHB_``.
 
     Embedded (no `database_url`): SQLite and a file broker under `data_dir`. Production: PostgreSQL
     and Redis. The text under a setting is its meaning in docs/environment.md.
     """
 
-    model_config = SettingsConfigDict(env_prefix="MHB_", extra="ignore")
+    model_config = ConfigDict(validate_default=True)
 
     data_dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = ROOT / "var"
     """the embedded database and queue, uploads, the generated secret"""
@@ -478,11 +479,17 @@ class Env(BaseSettings):
         }
 
 
-def _from_files() -> dict[str, Any]:
-    """The settings whose variable names a file: MHB_SECRET_KEY_FILE. Raises WrongEnvironment."""
+def _values() -> dict[str, str]:
+    """The settings that are set, each by its variable or by the file that MHB_..._FILE names.
+
+    Raises WrongEnvironment.
+    """
+    environment = {name.upper(): value for name, value in os.environ.items()}
     found = {}
     for name in Env.model_fields:
         variable = f"MHB_{name.upper()}"
+        if variable in environment:
+            found[name] = environment[variable]
         if path := os.environ.get(f"{variable}{FILE_SUFFIX}", "").strip():
             if os.environ.get(variable, "").strip():
                 raise WrongEnvironment(f"Wrong setting. Set {variable} or {variable}{FILE_SUFFIX}, not both.")
@@ -514,7 +521,7 @@ def read_environment() -> Env:
     if lines := _misspelt():
         raise WrongEnvironment("\n".join(lines))
     try:
-        return Env(**_from_files())
+        return Env.model_validate(_values())
     except ValidationError as error:
         for mistake in error.errors():
             name = ""

@@ -3,6 +3,7 @@
 Those that differ between installations come from the environment (`mhb_site.env`).
 """
 
+import gc
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from mhb_site.sign_in.providers import read_providers
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
 
+gc.disable()  # until `SiteConfig.ready`: of what apps and models make, nothing is ever collected
 django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 
 os.umask(0o077)  # what this process writes (databases, uploads, backups) is nobody else's on this machine
@@ -48,7 +50,6 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "allauth.usersessions",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
     "axes",
     "csp",
     "django_htmx",
@@ -148,8 +149,8 @@ SOCIALACCOUNT_LOGIN_ON_GET = True
 _openid_apps = [provider.app for provider in MHB_PROVIDERS if provider.protocol == "openid_connect"]
 _saml_apps = [provider.app for provider in MHB_PROVIDERS if provider.protocol == "saml"]
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _openid_apps}, "saml": {"APPS": _saml_apps}}
-if _saml_apps:
-    INSTALLED_APPS.append("allauth.socialaccount.providers.saml")
+for _protocol in sorted({provider.protocol for provider in MHB_PROVIDERS}):
+    INSTALLED_APPS.append(f"allauth.socialaccount.providers.{_protocol}")  # imports clients that nobody else needs
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
     "activate_totp": "mhb_site.sign_in.adapters.SetUpForm",

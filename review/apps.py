@@ -9,4 +9,4 @@ class ReviewConfig(AppConfig):
 
     def ready(self) -> None:
         register(self.name, COMMANDS)
-        import review.people.accounts  # noqa: F401  # its receiver records the creation of accounts
+        import review.audit.accounts  # noqa: F401  # its receiver records the creation of accounts

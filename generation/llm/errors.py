@@ -1,8 +1,10 @@
 """The errors of calls to models. `permanent`: a retry cannot help."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from generation.llm.types import Reply
+if TYPE_CHECKING:
+    from generation.llm.types import Reply
 
 MAX_DETAIL = 2_000  # characters of detail, which may quote an endpoint or a model
 
@@ -24,7 +26,7 @@ class LLMError(Exception):
         *,
         http_status: int | None = None,
         retry_after: float | None = None,
-        reply: Reply | None = None,
+        reply: "Reply | None" = None,
     ) -> None:
         self.detail = detail = detail[:MAX_DETAIL]
         self.reply = reply  # what came back all the same, and is billed

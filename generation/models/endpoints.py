@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -19,9 +19,9 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.llm.errors import NotAllowed
 from generation.llm.http.access import Access
-from generation.llm.provider_words import DECISIONS, Ending, ending_of
-from generation.llm.types import ModelSettings
-from review.rules.text import is_storable
+
+if TYPE_CHECKING:
+    from generation.llm.types import ModelSettings
 
 # Name of an environment variable. Capitals only, so that a key pasted here by mistake is refused
 # instead of stored.
@@ -224,7 +224,7 @@ class Endpoint(models.Model):
         return self
 
     @property
-    def batch_settings(self) -> ModelSettings:
+    def batch_settings(self) -> "ModelSettings":
         """The settings with the prices of provider batches: `batch_discount` times the prices."""
         settings, factor = self.settings, self.batch_discount
         prices = ("price_in", "price_out", "price_cached", "price_written")
@@ -232,8 +232,10 @@ class Endpoint(models.Model):
         return replace(settings, **{name: price * factor for name, price in known.items()})
 
     @property
-    def settings(self) -> ModelSettings:
+    def settings(self) -> "ModelSettings":
         """The settings that the gateway needs."""
+        from generation.llm.types import ModelSettings
+
         values = {field.name: getattr(self, field.name) for field in fields(ModelSettings)}
         return ModelSettings(**{**values, "context_tokens": self.context_tokens or self.context_found})
 
@@ -275,6 +277,8 @@ def derived_family(model: str) -> str:
 
 def _check_extra_body(extra: Any) -> None:
     """Raise ValidationError if `extra` must not be added to each request."""
+    from review.rules.text import is_storable
+
     if not isinstance(extra, dict):
         raise ValidationError({"extra_body": _("Enter a JSON object: field names with their values.")})
     text = json.dumps(extra)
@@ -291,6 +295,9 @@ def _check_extra_body(extra: Any) -> None:
 
 def _check_endings(endings: Any) -> None:
     """Raise ValidationError unless these are meanings of endings that the table does not have."""
+    from generation.llm.provider_words import DECISIONS, Ending, ending_of
+    from review.rules.text import is_storable
+
     known = ", ".join(DECISIONS)
     is_valid = isinstance(endings, dict)
     for name, meaning in endings.items() if is_valid else ():

@@ -1,11 +1,16 @@
-"""Compare accounts with their events: role, open, paused, senior, admin access, second factors."""
+"""Accounts in the trail: their first event, and whether they are still what events say.
+
+Compared are role, open, paused, senior, admin access, second factors.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django.dispatch import receiver
 
-from review.models import PersonEvent, User
+from review.audit.trail import record_person, recording_events
+from review.models import PersonEvent, User, account_created
 
 Kind = PersonEvent.Kind
 
@@ -37,6 +42,13 @@ def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
         "superuser": user.is_superuser,
         "factors": list(factors),
     }
+
+
+@receiver(account_created)
+@recording_events()
+def record_new_account(sender: type[User], *, user: User, **_more: Any) -> None:  # noqa: ARG001
+    """Record the creation of an account by the operator or the demo."""
+    record_person(user, PersonEvent.Kind.MADE, None, **account_snapshot(user, []))
 
 
 def factors_of(users: Sequence[User]) -> dict[int, list[str]]:

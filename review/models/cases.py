@@ -1,5 +1,7 @@
 """Cases under review, and cases with a known answer."""
 
+from typing import TYPE_CHECKING
+
 from django.db import models
 from django.db.models import Q
 from django.dispatch import Signal
@@ -9,10 +11,12 @@ from django.utils.translation import gettext_lazy as _
 
 from review.models.enums import choices_of, values_of
 from review.models.public_ids import CaseId
-from review.rules.case_spec import CaseSpec, spec_from_json
 from review.rules.state_machine import FINAL, Ground, State, shown_status
 
-# Sent in the transaction that stores `user`; `review.people.accounts` records the event.
+if TYPE_CHECKING:
+    from review.rules.case_spec import CaseSpec
+
+# Sent in the transaction that stores `user`; `review.audit.accounts` records the event.
 account_created = Signal()
 
 
@@ -101,12 +105,14 @@ class Case(models.Model):
         return shown_status(self.state, self.ground)
 
     @cached_property
-    def frozen(self) -> CaseSpec:
+    def frozen(self) -> "CaseSpec":
         """The parsed `spec`."""
+        from review.rules.case_spec import spec_from_json
+
         return spec_from_json(self.spec)
 
     @property
-    def localized_spec(self) -> CaseSpec:
+    def localized_spec(self) -> "CaseSpec":
         """The spec with the questions in the reader's language, if an admin has translated them."""
         return self.frozen.in_language(get_language() or "")
 

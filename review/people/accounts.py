@@ -16,7 +16,6 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 from django.db.models import F, QuerySet
-from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -28,7 +27,7 @@ from review.audit.chain_entries import canonical
 from review.audit.trail import PERSON_EVENTS, record, record_person, recording_events
 from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
-from review.models import Assignment, ChainHead, Event, PersonEvent, User, account_created
+from review.models import Assignment, ChainHead, Event, PersonEvent, User
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
@@ -159,13 +158,6 @@ def _store_own_languages(user: User, languages: Sequence[str]) -> None:
     sealed = {"before": _sealed(user, {"languages": before}), "after": _sealed(user, {"languages": after})}
     _store(user, languages=after)
     record_person(user, PersonEvent.Kind.EDITED, user, **sealed)
-
-
-@receiver(account_created)
-@recording_events()
-def record_new_account(sender: type[User], *, user: User, **_more: Any) -> None:  # noqa: ARG001
-    """Record the creation of an account by the operator or the demo."""
-    record_person(user, PersonEvent.Kind.MADE, None, **account_snapshot(user, []))
 
 
 @recording_events()

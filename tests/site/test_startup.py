@@ -147,32 +147,6 @@ def test_pages_wait_and_probes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(wsgi.application({**environ, "PATH_INFO": "/live"}, start)) == [b"handled"]
 
 
-HEAVY = ("celery", "openai", "psycopg", "rich", "scipy", "sklearn", "statsmodels", "structlog")
-IMPORTED = """
-import os
-import sys
-os.environ["DJANGO_SETTINGS_MODULE"] = "mhb_site.settings"
-import django
-django.setup()
-print(*sorted({name.partition(".")[0] for name in sys.modules}))
-"""
-
-
-@pytest.mark.plain
-def test_a_command_imports_no_library_that_it_does_not_use(tmp_path: Path) -> None:
-    """Each of these takes a tenth of a second or more at the start of every command."""
-    result = subprocess.run(
-        [sys.executable, "-c", IMPORTED],
-        cwd=ROOT,
-        env={**_without_settings(), "MHB_DATA_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert not set(HEAVY) & set(result.stdout.split())
-
-
 @pytest.mark.django_db
 def test_a_connection_that_was_cut_is_one_sentence() -> None:
     cut = OperationalError("server closed the connection unexpectedly")
