@@ -14,10 +14,11 @@ from evaluation.numbers.averages import mean
 # What a column shows: a rate; the mean of a score, or the number of answers that have it; the share
 # of a model's errors that lie in the column's data set or facet value; of a contrast, the gain and
 # the shares of answers fixed and broken; or of the samples of a facet value, whatever the models,
-# the share that also has the facet `name`, written FACET=VALUE, or their number; of all drafts of
-# the release's batches, the recipe's share `name` of `value`; or what only the paper has.
+# the share that also has the facet `name`, written FACET=VALUE, or their number, or their share of
+# all samples (without a facet: of the task `value`; the number of all, without one); of all drafts
+# of the release's batches, the recipe's share `name` of `value`; or what only the paper has.
 Measure = Literal[
-    "rate", "score", "scored", "errors", "gain", "fixed", "broken", "samples", "count", "drafts", "printed"
+    "rate", "score", "scored", "errors", "gain", "fixed", "broken", "samples", "count", "share", "drafts", "printed"
 ]
 
 

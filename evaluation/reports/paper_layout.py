@@ -12,7 +12,7 @@ from evaluation.numbers.counting import RateRow
 from evaluation.numbers.rules import COMBINED
 from evaluation.published import FilledRow, FilledTable, PaperColumn, filled, has_number
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS
-from evaluation.reports.queries import Report, shares_of_samples
+from evaluation.reports.queries import Report, samples_by_task, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.radar import MIN_AXES, RadarChart, Series, radar
 from review.charts.text_measure import MAX_SERIES
@@ -100,10 +100,10 @@ def _name(row: FilledRow) -> str:
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:
     """The tables of the paper, with the report's models where it has numbers for them."""
     tables = registry.published(report.run.release.benchmark)
-    return tuple([filled(table, _own(report, table.columns)) for table in tables])
+    return tuple([filled(table, own_numbers(report, table.columns)) for table in tables])
 
 
-def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
+def own_numbers(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
     """Model -> its number for each column, where it has any; of samples, one row for all models."""
     if _is_of_samples(columns):
         values = [_of_samples(report, column) for column in columns]
@@ -126,13 +126,18 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
 def _of_samples(report: Report, column: PaperColumn) -> float | None:
     """The number of a column about samples; None for a share of none."""
     shares: Mapping[str, tuple[int, int]]
+    release = report.run.release
     if column.measure == "drafts":
-        shares = report.run.release.about.get("draft_shares", {}).get(column.name, {})
+        shares = release.about.get("draft_shares", {}).get(column.name, {})
+    elif column.facet:
+        shares = shares_of_samples(release, column.facet, column.name)
     else:
-        shares = shares_of_samples(report.run.release, column.facet, column.name)
+        shares = samples_by_task(release)
     hits, total = shares.get(column.value, (0, 0))
     if column.measure == "count":
         return float(total)
+    if column.measure == "share":
+        hits, total = total, samples_by_task(release)[""][1]
     if total:
         return hits / total
     return None
@@ -157,7 +162,7 @@ def _measures(columns: Sequence[PaperColumn]) -> set[str]:
 
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
-    return _measures(columns) <= {"samples", "count", "drafts"}
+    return _measures(columns) <= {"samples", "count", "share", "drafts"}
 
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:

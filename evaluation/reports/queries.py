@@ -341,6 +341,14 @@ def shares_of_samples(release: Release, facet: str, other: str) -> dict[str, tup
     return shares
 
 
+def samples_by_task(release: Release) -> dict[str, tuple[int, int]]:
+    """Task -> (its samples, its samples), as `shares_of_samples`; '' is all tasks."""
+    counts = errata.standing(release).order_by().values_list("task").annotate(n=Count("pk"))
+    by_task = {task: (n, n) for task, n in counts}
+    total = sum(n for n, _same in by_task.values())
+    return by_task | {"": (total, total)}
+
+
 def has_controls(run: Run) -> bool:
     """Whether the release has control samples."""
     return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()

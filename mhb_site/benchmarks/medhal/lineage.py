@@ -60,15 +60,9 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     kept: Counter[str] = Counter()
     left_out: Counter[tuple[str, str]] = Counter()
     for data in batch:
-        source = str(data.get("source", ""))
         if data.get("out"):
-            left_out[source, data["out"]] += 1
-        if "judged" not in data:
-            continue
-        for label, factual in data["judged"].items():
-            if data.get("label", label) == label:  # the drafts of a split pair carry the same judgments
-                judged[source] += 1
-                kept[source] += factual == (label == FACTUAL)
+            left_out[_source(data), data["out"]] += 1
+        _count_judged(data, judged, kept)
     labels = {name: _(label) for name, label in SOURCES}
     blocks: list[Block] = []
     if judged:
@@ -87,3 +81,24 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             lines.append((labels.get(source, source), _(REASONS.get(reason, reason)), number))
         blocks.append(Table(_("Left out"), (_("Source"), _("Reason"), _("Records and pairs")), tuple(lines)))
     return blocks
+
+
+def shares(drafts: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+    """Table 3: by source, the statements that the filter kept, of all that it judged."""
+    judged: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    for data in drafts:
+        _count_judged(data, judged, kept)
+    return {"kept": {source: (kept[source], n) for source, n in judged.items()}}
+
+
+def _count_judged(data: Mapping[str, Any], judged: Counter[str], kept: Counter[str]) -> None:
+    source = _source(data)
+    for label, factual in data.get("judged", {}).items():
+        if data.get("label", label) == label:  # the drafts of a split pair carry the same judgments
+            judged[source] += 1
+            kept[source] += factual == (label == FACTUAL)
+
+
+def _source(data: Mapping[str, Any]) -> str:
+    return str(data.get("source", ""))

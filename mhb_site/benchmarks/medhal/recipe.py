@@ -179,6 +179,7 @@ RECIPE = Recipe(
     ),
     lineage=lineage.lineage,
     analysis=lineage.analysis,
+    shares=lineage.shares,
     step_labels={
         "write": _("Write both statements"),
         "judge": _("Decide whether a statement is factual"),

@@ -471,6 +471,7 @@ def test_the_share_kept_is_shown_by_source_beside_the_papers_share():
         ("MedMCQA", pair_steps.REASONS["negated"], "1"),
         ("MedQA", pair_steps.REASONS["filter-factual"], "1"),
     )
+    assert lineage.shares(pairs) == {"kept": {"medqa": (3, 4), "sumpubmed": (1, 1)}}
 
 
 def test_the_simulated_filter_keeps_its_configured_share():

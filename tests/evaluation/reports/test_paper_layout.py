@@ -4,7 +4,7 @@ import pytest
 
 from evaluation import registry
 from evaluation.models import Run
-from evaluation.published import PublishedTable, filled
+from evaluation.published import PaperColumn, PublishedTable, filled
 from evaluation.releases.leaderboard import beside_published, leaderboard
 from evaluation.reports import paper_layout, queries
 from generation.models import Sample
@@ -59,6 +59,21 @@ def test_withdrawn_samples_are_in_no_table_of_samples() -> None:
     Sample.objects.update(status=Sample.Status.APPROVED)
     errata.withdraw(Sample.objects.get().pk, actor=None, reason="Wrong.")
     assert queries.shares_of_samples(release, "subtype", "") == {}
+
+
+@pytest.mark.django_db
+def test_tables_of_samples_have_shares_of_all_and_of_a_value() -> None:
+    release = bare_release(*[("dialogue", [["A1"]]), ("dialogue", [["C1"]])] * 3, ("report", [["A1"]]), ("report", []))
+    columns = (
+        PaperColumn("Dialogue", measure="share", value="dialogue"),
+        PaperColumn("A1", measure="share", facet="subtype", value="A1"),
+        PaperColumn("A1", measure="count", facet="subtype", value="A1"),
+        PaperColumn("All", measure="count"),
+    )
+    table = PublishedTable("T", "", "", columns)
+    run = run_with_verdicts(release, one=lambda *_: "met")
+    [values] = paper_layout.own_numbers(queries.report(run), table.columns).values()
+    assert values == [6 / 8, 4 / 8, 4.0, 8.0]
 
 
 def published_figure(name: str) -> PublishedTable:
