@@ -108,6 +108,9 @@ class BatchForm(SpendingForm):
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
             self.fields[f"role-{role.name}"] = _endpoint_field(benchmark, role)
+        self._checking = [role for role in needed if role.checks and not (role.default or role.optional)]
+        for role in self._checking:  # required by the checks that run, not by the browser
+            self.fields[f"role-{role.name}"].widget.is_asked_for = True
         known = draw_fields(source)
         self.fields["stratify_by"].choices = _choices(known)  # type: ignore[attr-defined]
         self.fields["where"] = RowsField(
@@ -167,12 +170,13 @@ class BatchForm(SpendingForm):
     def _changes_field(self, recipe: Recipe) -> RowsField:
         """Rows of a setting and its value, which is a word or JSON."""
         names = list(recipe.presets[0].values)
+        settings = [(name, registry.setting_label(self._benchmark, name)) for name in names]
         known = []
         for name in names:
             known += [(_typed(value), name) for value in registry.known_values(self._benchmark, name)]
         return RowsField(
             {
-                "name": forms.ChoiceField(label=_("Setting"), choices=[NO_CHOICE, *_choices(names)]),
+                "name": forms.ChoiceField(label=_("Setting"), choices=[NO_CHOICE, *settings]),
                 "value": forms.CharField(label=_("Value"), max_length=500),
             },
             list(dict.fromkeys(known)),
@@ -245,6 +249,15 @@ class BatchForm(SpendingForm):
         for name, value in self.cleaned_data["where"]:
             accepted.setdefault(name, []).append(value)
         return accepted
+
+    def clean(self) -> dict[str, Any]:
+        """Ask for the endpoints of roles that only checks need, unless all of these are skipped."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        for role in self._checking:
+            field = f"role-{role.name}"
+            if role.checks.difference(data.get("skip", ())) and not data.get(field) and field not in self.errors:
+                self.add_error(field, self.fields[field].error_messages["required"])
+        return data
 
     def clean_changes(self) -> dict[str, Any]:
         """The overrides. Raises ValidationError for a value that the setting cannot have."""

@@ -127,6 +127,11 @@ def unused_record_counts(source: Source, benchmark: str) -> dict[str, int]:
     return dict(unused.values_list("content__kind").annotate(n=Count("pk")))
 
 
+def has_discarded_records(source: Source, benchmark: str) -> bool:
+    """Whether records are left to a launch that also draws those of which all was discarded."""
+    return records_without_draft(source, benchmark, registry.recipe(benchmark).kinds, again=True).exists()
+
+
 def unused_by_source(benchmark: str) -> dict[int, int]:
     """Source -> number of records that the benchmark can still use, if there are any."""
     unused = _without_draft(benchmark, registry.recipe(benchmark).kinds).order_by()
@@ -379,10 +384,10 @@ def stopped_versions(sample: Sample) -> QuerySet[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """A recipe's presets side by side: each setting with its values as text ("" for none)."""
+    """A recipe's presets side by side: (label, setting, its values as text, "" for none)."""
 
     presets: tuple[Preset, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 def presets(benchmark: str) -> Presets:
@@ -394,13 +399,16 @@ def presets(benchmark: str) -> Presets:
     rows = []
     for name in names:
         texts = [_as_text(preset.values.get(name, "")) for preset in recipe_presets]
-        rows.append((name, tuple(texts)))
+        rows.append((registry.setting_label(benchmark, name), name, tuple(texts)))
     return Presets(recipe_presets, tuple(rows))
 
 
-def setting_texts(batch: Batch) -> list[tuple[str, str]]:
-    """The settings of a batch, as text."""
-    return [(name, _as_text(value)) for name, value in batch.settings.items()]
+def setting_texts(batch: Batch) -> list[tuple[str, str, str]]:
+    """The settings of a batch: (label, name, value as text)."""
+    texts = []
+    for name, value in batch.settings.items():
+        texts.append((registry.setting_label(batch.benchmark, name), name, _as_text(value)))
+    return texts
 
 
 def preset_of(batch: Batch) -> Preset | None:

@@ -74,6 +74,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         "benchmark": benchmark,
         "source": source,
         "left": sum(unused.values()),
+        "has_discarded": not unused and queries.has_discarded_records(source, benchmark),
         "presets": queries.presets(benchmark),
         "last": last,
         "no_endpoint": not endpoints_queries.endpoints().exists() and form.needs_endpoint,

@@ -459,6 +459,7 @@ class Recipe:
     says what is wrong with a file of a team's prompt set, beyond its placeholders.
 
     `step_labels`: the steps that people can try by themselves, by name, in the order of the recipe.
+    `setting_labels`: what pages call the settings of the presets.
     """
 
     label: str
@@ -487,6 +488,7 @@ class Recipe:
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     step_labels: Mapping[str, str] = field(default_factory=dict)
+    setting_labels: Mapping[str, str] = field(default_factory=dict)
     prompt_faults: Callable[[str, Prompt], Iterable[str]] | None = None
 
     def restart_point(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:

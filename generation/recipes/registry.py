@@ -161,6 +161,11 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
     return values
 
 
+def setting_label(benchmark: str, name: str) -> str:
+    """What pages call a setting; its name if the recipe lost it."""
+    return gettext(recipe(benchmark).setting_labels.get(name, name))
+
+
 def known_values(benchmark: str, name: str) -> list[Any]:
     """The values of a setting in the recipe's presets and choices."""
     in_presets = [preset.values[name] for preset in recipe(benchmark).presets if name in preset.values]

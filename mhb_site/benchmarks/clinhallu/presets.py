@@ -16,9 +16,25 @@
 
 from functools import partial
 
+from django.utils.translation import gettext_noop as _
+
 from generation.recipes.recipe import preset_name, read_presets, settings_in_force
 
 MAX_TRIES = 5
 PRESETS = read_presets(__file__)
+LABELS = {
+    "tries": _("Maximum tries"),
+    "temperature": _("Temperature"),
+    "top_p": _("Top p"),
+    "max_tokens": _("Maximum tokens"),
+    "judge_temperature": _("Judge temperature"),
+    "report": _("Report for the answer judge"),
+    "letters": _("Option letter counts"),
+    "local": _("Text comparison as fallback"),
+    "consistency": _("Consistency check"),
+    "review_share": _("Share reviewed"),
+    "review_seed": _("Seed of the draw for review"),
+    "reviewers": _("Physicians per sample"),
+}
 settings = partial(settings_in_force, PRESETS)
 name_of = partial(preset_name, PRESETS)

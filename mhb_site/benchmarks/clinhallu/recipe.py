@@ -250,6 +250,7 @@ RECIPE = Recipe(
     compared=text_to_compare,
     labelled=labelled,
     presets=PRESETS,
+    setting_labels=presets.LABELS,
     choices={"reviewers": ("one", "two")},
     lineage=lineage.lineage,
     analysis=lineage.analysis,

@@ -32,6 +32,28 @@ from django.utils.translation import gettext_noop as _
 from generation.recipes.recipe import preset_name, read_presets, settings_in_force
 
 PRESETS = read_presets(__file__)
+LABELS = {
+    "training_only": _("Training split only"),
+    "seed": _("Seed"),
+    "qa_filters": _("Questions left out"),
+    "wrong_option": _("Wrong option"),
+    "qa_context": _("Text before a question"),
+    "qa_explanation": _("Statement with the explanation"),
+    "one_sentence": _("One sentence only"),
+    "pairs_a_note": _("Maximum pairs per note"),
+    "summaries": _("Pairs per document"),
+    "summary_sentence": _("Minimum length of the altered sentence"),
+    "summary_last": _("Last sentence may be altered"),
+    "summary_explanation": _("Explanation of an altered summary"),
+    "filter": _("Model filter"),
+    "filter_nli": _("Model filter for MedNLI"),
+    "temperature": _("Temperature"),
+    "max_tokens": _("Maximum tokens"),
+    "review_per_label": _("Reviewed per task and label"),
+    "review_seed": _("Seed of the draw for review"),
+    "review_batches": _("Batches that share the draw for review"),
+    "reviewers": _("Physicians per sample"),
+}
 settings = partial(settings_in_force, PRESETS)
 name_of = partial(preset_name, PRESETS)
 # Words that a launch may give besides those of the presets.

@@ -164,6 +164,7 @@ RECIPE = Recipe(
     labelled=labelled,
     prompt_sets=("released",),
     presets=presets.PRESETS,
+    setting_labels=presets.LABELS,
     choices=presets.CHOICES,
     finished=finished,
     splits=presets.splits,

@@ -30,10 +30,37 @@ one written from feedback.
 
 from functools import partial
 
+from django.utils.translation import gettext_noop as _
+
 from generation.recipes.recipe import Draft, preset_name, read_presets, settings_in_force
 
 MAX_TRIES = 5
 PRESETS = read_presets(__file__)
+LABELS = {
+    "tries": _("Maximum tries"),
+    "candidates": _("Candidates per question"),
+    "temperature": _("Temperature"),
+    "top_p": _("Top p"),
+    "max_tokens": _("Maximum tokens"),
+    "length": _("Length tolerance"),
+    "order": _("Order of the answers"),
+    "reading": _("Reading of votes"),
+    "vote_justification": _("Voters see the justification"),
+    "vote_temperature": _("Temperature of votes"),
+    "vote_max_tokens": _("Maximum tokens of a vote"),
+    "fooled": _("Voters to fool"),
+    "entailment": _("Entailment check"),
+    "tau": _("Entailment threshold"),
+    "rewrites": _("Rewrites of a failed candidate"),
+    "steps": _("Revision rounds"),
+    "regenerate": _("Generator writes the final version"),
+    "feedback": _("Feedback to the next try"),
+    "fallback_entailed": _("Fallback with the same meaning"),
+    "truth": _("Wording of the true answer"),
+    "stop_when_told": _("Probe accuracy that stops the batch"),
+    "review_share": _("Share reviewed"),
+    "reviewers": _("Physicians per sample"),
+}
 settings = partial(settings_in_force, PRESETS)
 
 

@@ -310,6 +310,7 @@ RECIPE = Recipe(
     labelled=labelled,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
+    setting_labels=presets.LABELS,
     choices={
         "fooled": (attempt.MAJORITY,),
         "reviewers": ("one", "two"),

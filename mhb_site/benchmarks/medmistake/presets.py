@@ -20,9 +20,28 @@
 from collections.abc import Mapping
 from functools import partial
 
+from django.utils.translation import gettext_noop as _
+
 from generation.recipes.recipe import read_presets, settings_in_force
 
 PRESETS = read_presets(__file__)
+LABELS = {
+    "most_turns": _("Maximum turns"),
+    "scale": _("Best score"),
+    "low": _("Highest score that is a finding"),
+    "pooling": _("Scores that count"),
+    "dimensions_per_call": _("Dimensions per call"),
+    "judge_calls": _("Maximum calls to a judge"),
+    "cluster": _("Merging of mistakes"),
+    "distance": _("Maximum merging distance"),
+    "linkage": _("Linkage"),
+    "harder": _("Maximum harder variants"),
+    "rewrites": _("Maximum rewrites of a variant"),
+    "check": _("Check for given-away answers"),
+    "unreplicated": _("Mistakes that no target repeats"),
+    "review_share": _("Share reviewed"),
+    "reviewers": _("Physicians per sample"),
+}
 DEFAULTS = PRESETS[0].values
 CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "pooling": ("either", "both", "mean"),

@@ -29,6 +29,7 @@ RECIPE = Recipe(
     sample=replication.sample,
     compared=replication.text_to_compare,
     presets=presets.PRESETS,
+    setting_labels=presets.LABELS,
     choices=presets.CHOICES,
     lineage=lineage.lineage,
     analysis=lineage.analysis,

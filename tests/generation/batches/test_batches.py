@@ -31,6 +31,7 @@ from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
 from generation.models.jobs import Job
 from generation.models.work import Work
+from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, Models, Step, per_draft
 from generation.sources import queries as sources_queries
@@ -599,3 +600,12 @@ def test_a_batch_with_one_record_first_pauses_when_that_has_ended(source: Source
     batch.refresh_from_db()
     assert (batch.status, batch.first_only) == (Batch.Status.FINISHED, False)
     assert not batch.drafts.filter(status=Status.QUEUED).exists()
+
+
+def test_pages_name_each_setting_of_a_preset() -> None:
+    for benchmark in registry.names():
+        recipe = registry.recipe(benchmark)
+        for preset in recipe.presets:
+            assert preset.values.keys() <= recipe.setting_labels.keys(), benchmark
+            quoted = [name for name in recipe.presets[0].values if "_" in name and name in preset.rule]
+            assert not quoted, (benchmark, preset.name)

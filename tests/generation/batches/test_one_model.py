@@ -73,6 +73,22 @@ def test_roles_that_no_chosen_check_needs_are_not_needed(db: None) -> None:
         queries.bind_roles("mhb", roles, {"dialogue"})
 
 
+def test_the_launch_page_asks_for_the_examiner_where_it_is_chosen(
+    tmp_path: Path, models: str, adela: User, client: Client
+) -> None:
+    client.force_login(adela)
+    maker = endpoint(models, name="maker")
+    import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    url = reverse("generation:batch-new")
+    label = client.get(f"{url}?benchmark=mhb&source=own").content.decode().partition('for="id_role-examiner"')[2]
+    assert "(optional)" not in label.partition("</label>")[0]
+    sent: dict[str, Any] = {"benchmark": "mhb", "source": "own", "role-generator": maker.name}
+    refused: Any = client.post(url, sent)
+    assert list(refused.context["form"].errors) == ["role-examiner"]
+    needing = [name for role in registry.recipe("mhb").roles if role.name == "examiner" for name in role.checks]
+    assert client.post(url, {**sent, "skip": needing}).status_code == 200, "no check needs one"
+
+
 CHECKERS = {
     "mhb": ("checker", "examiner"),
     "medhal": ("filter",),

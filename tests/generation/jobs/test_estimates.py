@@ -17,7 +17,7 @@ from generation.batches import queries as batches_queries
 from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, estimate_line
-from generation.models import Call, Endpoint
+from generation.models import Call, Draft, Endpoint
 from review.models import ActiveInterval, Case, User
 from review.quality.activity import ASSUMED_MINUTES, MIN_MEASURED
 from tests.engine import conversations_file, endpoint, import_file, launch_batch, makers, run_batch, simulator
@@ -158,6 +158,23 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     monkeypatch.setattr(batches_queries, "unused_record_counts", lambda *_arguments: {})
     used_up: Page = client.get(f"{reverse('generation:batch-new')}?source=own")
     assert used_up.context["benchmark"] == "mhb", "the source's benchmark, although no records are left"
+    assert "data-step-done>" in text_of(used_up), "two records are left"
+
+
+def test_a_launch_of_discarded_records_alone_is_offered(
+    client: Client, adela: User, tmp_path: Path, models: str
+) -> None:
+    client.force_login(adela)
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    batch = launch_batch(source, endpoint(models))
+    url = f"{reverse('generation:batch-new')}?benchmark=mhb&source=own"
+    page = text_of(client.get(url))
+    assert "data-step-done disabled>" in page
+    assert "choose “Discarded records”" not in page
+    batch.drafts.update(status=Draft.Status.DROPPED)
+    page = text_of(client.get(url))
+    assert "data-step-done>" in page
+    assert "choose “Discarded records”" in page
 
 
 def test_the_launch_page_begins_with_a_source_that_has_records_left(
