@@ -103,6 +103,7 @@ class EndpointForm(NamesSecret, GrowingForm, forms.ModelForm[Endpoint]):
 
         error_messages = {
             "name": {"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
+            "url": {"invalid": _("Begin with http:// or https://. Spaces and @ are not allowed.")},
         }
 
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:

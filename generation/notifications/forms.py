@@ -41,6 +41,9 @@ class WebhookForm(NamesSecret, forms.ModelForm[Webhook]):
         model = Webhook
         fields = FIELDS
         labels = {"name": _("Name"), "url": _("Address"), "active": _("In use")}
+        error_messages = {
+            "name": {"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
+        }
 
     def clean(self) -> None:
         """Refuse an address or a variable that the operator does not allow."""

@@ -97,6 +97,7 @@ class TableForm(forms.Form):
         label=_("Save these columns as"),
         required=False,
         max_length=100,
+        error_messages={"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
         help_text=_("A name, to use the same columns for the next file. An existing one is replaced."),
     )
 

@@ -34,6 +34,12 @@ def test_presets_fill_in_a_form_that_is_accepted(admin_client: Client) -> None:
         assert posted["Location"].endswith(f"/{provider.name}/#test")
 
 
+def test_an_address_that_is_none_is_refused_in_words(admin_client: Client) -> None:
+    for address in ("127.0.0.1:8000/v1", "ftp://models/v1", "https://a b/v1", "https://me@models/v1"):
+        refused = admin_client.post(reverse("generation:endpoint-new"), {"name": "one", "model": "m", "url": address})
+        assert "Begin with http:// or https://" in refused.context["form"].errors["url"][0]
+
+
 def test_a_disabled_endpoint_is_not_offered_and_not_launched(admin_client: Client) -> None:
     model, judge = endpoint("http://127.0.0.1:1/v1", "one"), endpoint("http://127.0.0.1:1/v1", "judge")
     admin_client.post(reverse("generation:endpoint-disable", args=[model.name]))
