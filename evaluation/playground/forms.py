@@ -22,6 +22,9 @@ class PlaygroundForm(SettingsForm):
     omitted = ("turns",)
 
     what = forms.ChoiceField(choices=services.choices)
+    prompts = forms.ChoiceField(
+        required=False, choices=services.prompt_choices, help_text=_("A set of the benchmark that you try.")
+    )
     endpoints = EndpointChoices(
         label=_("Endpoints"), required=False, help_text=_("Up to three, whose replies are shown side by side.")
     )

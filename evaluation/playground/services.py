@@ -35,6 +35,7 @@ from generation.sources.importers.base import Malformed
 from generation.sources.other_values import SourceValues
 from generation.trials.findings import findings
 from generation.trials.sending import Sent, send_once
+from review.labels import benchmark_label, with_label
 from review.models import User
 from review.people.queries import physicians_specialties
 from review.rules.answers import Hidden
@@ -169,6 +170,16 @@ def choices() -> list[tuple[str, list[tuple[str, str]]]]:
             asked.append((f"{JUDGE}:{name}", gettext(queries.ROLES[queries.JUDGE])))
         groups.append((str(release), asked))
     return [(group, options) for group, options in groups if options]
+
+
+def prompt_choices() -> list[tuple[str, str]]:
+    """The prompt sets that can be tried: (name, name with the benchmarks that have one of it)."""
+    benchmarks: dict[str, list[str]] = {}
+    for benchmark in recipes.names():
+        for name in (*recipes.recipe(benchmark).prompt_sets, *prompts_queries.choices(benchmark)):
+            benchmarks.setdefault(name, []).append(benchmark_label(benchmark))
+    named = [(name, f"{name} ({', '.join(having)})") for name, having in benchmarks.items()]
+    return [("", gettext("default prompts")), *named]
 
 
 def prepare(asked: PlaygroundSettings, model: str = "") -> Prepared:
@@ -341,7 +352,7 @@ def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
             return {}
         return value.model_dump(mode="json")
 
-    label = f"{gettext(recipes.label(benchmark))}: {gettext(recipe.step_labels.get(name, name))}"
+    label = with_label(gettext(recipes.label(benchmark)), gettext(recipe.step_labels.get(name, name)))
     return Prepared(label, on, question.role, question.request, question.shape, read)
 
 

@@ -24,6 +24,7 @@ from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Draft, EndpointDay, Release, SourceRecord, WorkerBeat
 from generation.recipes import registry as recipes
 from generation.recipes.recipe import Step, _no_questions
+from review.labels import benchmark_label
 from review.models import User
 from review.rules.permissions import UserRole
 from tests.engine import Manage, bare_release, conversations_file, endpoint, import_file, launch_batch
@@ -301,6 +302,16 @@ def test_it_shows_and_sends_the_temperature_of_a_run(
     assert {body["model"]: body.get("temperature") for body in tried} == {
         body["model"]: body.get("temperature") for body in in_run
     }
+
+
+def test_prompt_sets_are_chosen_by_name_with_their_benchmarks(client: Client, adela: User) -> None:
+    offered = dict(services.prompt_choices())
+    for benchmark in recipes.names():
+        for name in recipes.recipe(benchmark).prompt_sets:
+            assert benchmark_label(benchmark) in offered[name]
+    client.force_login(adela)
+    refused = client.post(reverse("evaluation:playground"), {"what": "own", "text": "Hello", "prompts": "unknown"})
+    assert list(refused.context["form"].errors) == ["prompts"]
 
 
 def test_every_step_that_asks_a_model_can_be_chosen_by_a_label() -> None:
