@@ -399,9 +399,8 @@ def citation_line(citation: Citation) -> str:
     passage = ""
     if citation.passage.strip():
         passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()}
-    return _joined(
-        " ", f"{kind}:", _joined(", ", citation.reference.strip(), section), passage, f"({citation.read_on})"
-    )
+    source = with_label(kind, _joined(", ", citation.reference.strip(), section))
+    return _joined(" ", source, passage, f"({citation.read_on})")
 
 
 def plain_text(form: Form, answers: Answers) -> str:

@@ -161,6 +161,19 @@ def test_every_string_in_the_code_is_translated() -> None:
 
 
 @pytest.mark.plain
+def test_a_colon_between_two_words_of_a_page_is_the_readers() -> None:
+    """Chinese has a wide colon, without a space: `{% colon %}` outside of translated sentences."""
+    sentence = re.compile(
+        r"\{% blocktranslate\b.*?\{% endblocktranslate %\}|\{% comment %\}.*?\{% endcomment %\}", re.S
+    )
+    narrow = {}
+    for template in sorted((ROOT / "templates").rglob("*.html")):
+        text = sentence.sub("", template.read_text())
+        if found := re.findall(r"[}%]\}: (?:\{|<).*", text):
+            narrow[template.name] = found
+    assert narrow == {}
+
+
 def test_every_choice_is_translated() -> None:
     labels = {
         f"{model.__name__}.{field.name}": label
