@@ -172,8 +172,9 @@ def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
         pairs = [(only_first.pop(), only_second.pop())]
     shared, changed = _shared_samples(first, second)
     released = ReleasedSample.objects.filter(release__in=(first.release_id, second.release_id))
-    hidden = set(released.values_list("key", flat=True))
-    hidden -= set(visible_to(reader, released).values_list("key", flat=True))
+    # What one of two releases shows, the other may hold out.
+    visible = visible_to(reader, released).values("pk")
+    hidden = set(released.exclude(pk__in=visible).values_list("key", flat=True))
     minimum = max(before.plan.minimum, after.plan.minimum)
     rows: list[ModelChange] = []
     for rate in protocol.rates:

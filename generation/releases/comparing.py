@@ -12,7 +12,7 @@ from generation import errors
 from generation.models import Release, ReleasedSample
 from generation.releases import queries
 from generation.releases.exporters.base import canonical
-from generation.samples.queries import sees_held_out
+from generation.samples.queries import sees_held_out, visible_to
 from review.rules.diffing import Span, diff_words
 
 READ = 500  # samples in one query
@@ -59,6 +59,7 @@ class ReleaseDifference:
 
     before: Release
     after: Release
+    reader: object
     counts: Mapping[str, int]
     changed: Sequence[tuple[str, Change]]  # by key, in the order of the newer release
 
@@ -85,7 +86,8 @@ class ReleaseDifference:
         return rows
 
     def _read(self, chosen: Sequence[tuple[str, Change]]) -> Iterator[SampleChange]:
-        rows = ReleasedSample.objects.filter(key__in=[key for key, _change in chosen]).values_list(*_COLUMNS)
+        named = ReleasedSample.objects.filter(key__in=[key for key, _change in chosen])
+        rows = visible_to(self.reader, named).values_list(*_COLUMNS)  # what one release shows, the other may hold out
         before = _by_key(rows.filter(release=self.before))
         after = _by_key(rows.filter(release=self.after))
         for key, change in chosen:
@@ -127,7 +129,7 @@ def compare(before: Release, after: Release, reader: object) -> ReleaseDifferenc
     for _key, change in changed:
         totals[change.value] += 1
     totals["unchanged"] = unchanged
-    return ReleaseDifference(before, after, totals, changed)
+    return ReleaseDifference(before, after, reader, totals, changed)
 
 
 def _samples(release: Release, split: str) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -83,15 +83,17 @@ def test_samples_of_two_releases_are_matched_by_key(release: Release, tmp_path: 
     for sample in list(release.samples.order_by("position"))[:5]:
         copied = ReleasedSample.objects.create(
             release=later_version, position=sample.position, version=sample.version, key=sample.key, task=sample.task,
-            exported=sample.exported,
+            exported=sample.exported, split="held-out" if sample.position == 1 else "public",
         )  # fmt: skip
         for key in ("R1", "R2"):
             copied.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
-    comparison = comparing.compare_runs(
-        import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0}), OPERATOR
-    )
+    runs = import_study(release, tmp_path, "a", {0, 1, 7}), import_study(later_version, tmp_path, "b", {0})
+    comparison = comparing.compare_runs(*runs, OPERATOR)
     assert (comparison.same_release, comparison.shared_samples, comparison.rows[0].shared) == (False, 5, 5)
-    assert comparison.rows[0].difference.difference == 0
+    assert comparison.rows[0].difference.difference == pytest.approx(-1 / 10)
+    held_out_later = release.samples.get(position=1).key
+    assert [flip.sample for flip in comparison.rows[0].flips] == [held_out_later]
+    assert comparing.compare_runs(*runs, None).rows[0].flips == []
     other = Run.objects.create(release=toy_release(2), created_at=release.created_at)
     with pytest.raises(errors.OtherBenchmarks):
         comparing.compare_runs(comparison.first, other, OPERATOR)
