@@ -138,8 +138,11 @@ def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
 
 
 def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[ReleasedSample]:
-    """The first sample of each task of these data sets, which stands for all of the task."""
-    samples = ReleasedSample.objects.filter(release=release).order_by("position")
+    """The first sample of each task of these data sets, which stands for all of the task.
+
+    A public one, if there is any: what a server says of it is shown to readers of results.
+    """
+    samples = ReleasedSample.objects.filter(release=release).order_by("-split", "position")
     firsts: list[ReleasedSample] = []
     for task in dict.fromkeys([dataset.task for dataset in datasets]):
         firsts.extend(samples.filter(task=task)[:1])

@@ -95,7 +95,7 @@ class Export:
         return exporter
 
     def check_samples(self) -> None:
-        """Check the format against all samples of the release.
+        """Check the format against the samples of the split.
 
         Raises what `check_fit` raises, ReleaseAltered, and NoPositivePoints, which names samples.
         """
@@ -106,8 +106,8 @@ class Export:
         if facet := registry.points_facet(self.release.benchmark):
             values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
             earning = values.exclude(value__startswith="-").exclude(value="0")
-        without = ReleasedSample.objects.filter(~Exists(earning), release=self.release).order_by("position")
-        keys = list(without.values_list("key", flat=True)[: MAX_NAMED + 1])
+        samples = ReleasedSample.objects.filter(release=self.release, split=self.split).order_by("position")
+        keys = list(samples.filter(~Exists(earning)).values_list("key", flat=True)[: MAX_NAMED + 1])
         if not keys:
             return
         named = ", ".join(keys[:MAX_NAMED])

@@ -16,6 +16,7 @@ from generation import errors
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, Facet, Release, Sample
 from generation.releases import export
+from generation.releases.freezing.composition import Composition
 from mhb_site.benchmarks.healthbench import simulate, taxonomy
 from tests.engine import Manage, endpoint, manage, no_long_waits
 from tests.generation.releases import simple_evals
@@ -121,6 +122,13 @@ def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Ma
         export.Export(Release.objects.get(), "healthbench").write(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     export.Export(Release.objects.get(), "jsonl").write(tmp_path / "out")
+    held_out = [Composition(held_out=0.5, seed=seed).holds_out for seed in range(100)]
+    seed = next(seed for seed, holds in enumerate(held_out) if holds("hb", "p-1") and not holds("hb", "p-0"))
+    options = ("--with-unreviewed", "--held-out", "0.5", "--seed", seed)
+    manage.json("freeze_release", "hb", "--benchmark", "healthbench", *options)
+    export.Export(Release.objects.get(version=2), "healthbench").write(tmp_path / "public")  # names no held-out sample
+    with pytest.raises(errors.NoPositivePoints, match=key):
+        export.Export(Release.objects.get(version=2), "healthbench", "held-out").write(tmp_path / "held-out")
 
 
 @pytest.mark.plain

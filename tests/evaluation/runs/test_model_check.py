@@ -8,8 +8,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from evaluation import registry
 from evaluation.models import Response, Run
-from evaluation.runs import leaving, services
+from evaluation.runs import leaving, queries, services
 from evaluation.runs.settings import RunSettings
 from generation import tasks
 from generation.endpoints import testing
@@ -17,7 +18,7 @@ from generation.jobs import services as jobs_services
 from generation.llm.errors import BadRequest, LLMError, StreamsOnly, UnknownEnding
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Usage
-from generation.models import Batch, Call, Endpoint, EndpointDay, Release
+from generation.models import Batch, Call, Endpoint, EndpointDay, Release, ReleasedSample
 from generation.models.work import Work
 from generation.trials import checking
 from generation.trials.findings import findings
@@ -51,6 +52,17 @@ def work(pk: int) -> None:
     Batch.objects.update(status=Batch.Status.FINISHED)
     tasks.check_models(pk)
     tasks.run_lane()
+
+
+@pytest.mark.django_db
+def test_a_trial_sends_a_public_sample_where_there_is_one(release: Release) -> None:
+    """A server may quote what it was sent, and readers of results see what it says."""
+    made = release.samples.order_by("position")[0]
+    for position, split in ((10, "held-out"), (11, "public")):
+        fields = {"version": made.version, "exported": made.exported, "task": "report", "key": split}
+        ReleasedSample.objects.create(release=release, position=position, split=split, **fields)
+    reports = [data for data in registry.protocol("mhb").datasets if data.task == "report"]
+    assert [sample.split for sample in queries.first_samples(release, reports)] == ["public"]
 
 
 @pytest.mark.django_db
