@@ -29,7 +29,9 @@ AUTHORS: dict[str, Promise] = {"you": _("You"), "admin": _("Admin"), "physician"
 def discussed_case(author: User, case_id: int) -> Case:
     """The case, if `author` takes part in it. Raises NotAssigned."""
     case = Case.objects.filter(pk=case_id).first()
-    takes_part = allowed(author, Can.OVERSEE) or Assignment.objects.filter(case=case_id, physician=author).exists()
+    takes_part = allowed(author, Can.OVERSEE)
+    if allowed(author, Can.REVIEW):
+        takes_part = Assignment.objects.filter(case=case_id, physician=author).exists()
     if case is None or not takes_part:
         raise errors.NotAssigned
     return case

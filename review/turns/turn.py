@@ -28,7 +28,7 @@ from review import errors
 from review.models import Assignment, Case, Draft, FirstLook, Review, RewordingOutcome, User
 from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.permissions import Can, may_read
+from review.rules.permissions import Can, allowed, may_read
 from review.rules.questions import Answers, Form, Problem, is_changed, opinion, problems, without_unasked
 from review.rules.state_machine import ADJUDICATORS, Consent, Opinion, Phase, Role, State, Verdict
 from review.turns import common_ground
@@ -370,7 +370,12 @@ def turn_in(physician: User, case: Case) -> ReviewTurn | None:
 
 
 def turns_in(physician: User, cases: Mapping[int, Case]) -> list[ReviewTurn]:
-    """The physician's turns in cases by their keys, with the reviews: two statements for all."""
+    """The physician's turns in cases by their keys, with the reviews: two statements for all.
+
+    None of somebody who is a physician no longer.
+    """
+    if not allowed(physician, Can.REVIEW):
+        return []
     look = FilteredRelation("first_looks", condition=Q(first_looks__physician=physician))
     rows = Assignment.objects.annotate(own_look=look).select_related("own_look")  # type: ignore[misc]
     turns = []

@@ -19,6 +19,7 @@ from review.common import notifications
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
 from review.models import Case, Delivery, Event, Notice, Occasion, Remark, User, Webhook
+from review.people import accounts
 from review.rules import limits
 from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
@@ -105,6 +106,18 @@ def test_only_participants_and_admins_may_remark_and_the_trail_records_it(adela:
     with pytest.raises(errors.EmptyText):
         post_remark(ana, case, "  ")
     post_remark(adela, case, "An admin may.")
+
+
+def test_a_physician_no_longer_takes_part(adela: User, ana: User) -> None:
+    case = open_case(1)
+    claim_and_submit(ana, approval())
+    about_all = post_remark(adela, case, "Look, @ana.")
+    assert readable_remarks(ana, case) == {about_all}
+    ana = accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=adela)
+    with pytest.raises(errors.NotAssigned):
+        post_remark(ana, case)
+    assert readable_remarks(ana, case) == set()
+    assert discussion_notices.notices_for(ana) == []
 
 
 def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
