@@ -173,6 +173,8 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
     changed = {name: value for name, value in values.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
+    if "email" in changed and user.email:  # where the link was sent
+        user = withdraw_invitation(person_id, actor=actor)
     if changed:
         before = _sealed(user, {name: getattr(user, name) for name in changed})
         _store(user, **changed)

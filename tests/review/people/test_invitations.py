@@ -119,6 +119,16 @@ def test_a_new_link_replaces_the_old_one_and_can_be_withdrawn(nia: User, adela: 
     assert follow(path_of(accounts.invite(nia.pk, actor=adela))).status_code == 302
 
 
+def test_a_link_that_was_sent_to_another_address_is_void(nia: User, adela: User) -> None:
+    accounts.edit_person(nia.pk, {"email": "nia@hospital.exmaple"}, actor=adela)
+    path = path_of(nia)
+    nia.refresh_from_db()
+    assert invitations.is_open(nia), "it was shown before there was an address"
+    accounts.edit_person(nia.pk, {"email": "nia@hospital.example"}, actor=adela)
+    assert follow(path).status_code == 410
+    assert PersonEvent.objects.filter(person=nia, kind=PersonEvent.Kind.UNINVITED).count() == 1
+
+
 def test_a_link_does_not_open_a_closed_account(nia: User, adela: User) -> None:
     path = path_of(nia)
     accounts.set_active(nia.pk, False, actor=adela)
