@@ -18,7 +18,8 @@ from review.rules.permissions import OPERATOR, UserRole
 
 Kind = PersonEvent.Kind
 # Of ASCII letters, after the confusables of Unicode (UTS 39): what looks like what.
-ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("i", "l"), ("1", "l"), ("0", "o"))
+# Single letters first: pairs are of what they look like.
+ALIKE = (("i", "l"), ("1", "l"), ("0", "o"), ("rn", "m"), ("vv", "w"), ("cl", "d"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,9 @@ def test_a_name_that_looks_like_an_accounts_is_told_apart(name: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("name", "known"), [("b0bo", "bobo"), ("vvill", "will"), ("kim.li", "kim.1i")])
+@pytest.mark.parametrize(
+    ("name", "known"), [("b0bo", "bobo"), ("vvill", "will"), ("kim.li", "kim.1i"), ("c1ara", "clara"), ("clan", "cian")]
+)
 def test_digits_and_pairs_of_letters_look_like_others(name: str, known: str) -> None:
     account(known)
     user = sign_in(UserRole.PHYSICIAN, username=name)
