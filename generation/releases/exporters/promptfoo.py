@@ -20,6 +20,7 @@ tests: file://promptfoo.jsonl
 """
 WANTED, UNWANTED = "criteria met", "criteria to avoid, not met"
 _TEMPLATE = re.compile(r"\{(?=[{%#])")  # promptfoo would fill these in
+_REFERENCE = re.compile("^[fp](?=ile://|ackage:)")  # it would read or run the file that is named
 
 
 class PromptfooExporter(LinesExporter):
@@ -38,9 +39,10 @@ class PromptfooExporter(LinesExporter):
             kind, wanted = "llm-rubric", WANTED
             if weight < 0:
                 kind, wanted = "not-llm-rubric", UNWANTED
+            criterion = _TEMPLATE.sub('{{ "{" }}', rubric["criterion"])
             assertion = {
                 "type": kind,
-                "value": _TEMPLATE.sub('{{ "{" }}', rubric["criterion"]),
+                "value": _REFERENCE.sub(r'{{ "\g<0>" }}', criterion),
                 # A grader that finds nothing met must not raise the share of criteria met.
                 "metric": f"{arm}: {wanted}",
                 "weight": abs(weight),

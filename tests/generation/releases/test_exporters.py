@@ -207,7 +207,8 @@ def test_lines_for_other_tools_are_in_the_canonical_form(tmp_path, name):
 
 def test_promptfoo_fills_nothing_into_texts_and_negates_negative_points(tmp_path):
     messages = [{"role": "user", "content": "Is {{ dose }} {% raw %} {#safe#}?"}]
-    rubrics = [{**sample()["rubrics"][0], "criterion": "Says {{ no }}."}, sample()["rubrics"][1]]
+    first, second = sample()["rubrics"]
+    rubrics = [{**first, "criterion": "Says {{ no }}."}, {**second, "criterion": "file://.env"}]
     exporters.load("promptfoo").write([sample(messages=messages, rubrics=rubrics, points=[2, -3])], tmp_path, ABOUT)
     [case] = [json.loads(line) for line in (tmp_path / "promptfoo.jsonl").read_text().splitlines()]
     assert json.loads(case["vars"]["messages"]) == messages
@@ -216,7 +217,7 @@ def test_promptfoo_fills_nothing_into_texts_and_negates_negative_points(tmp_path
         ("llm-rubric", "trap: criteria met", 2),
         ("not-llm-rubric", "trap: criteria to avoid, not met", 3),
     ]
-    assert case["assert"][0]["value"] == 'Says {{ "{" }}{ no }}.'
+    assert [one["value"] for one in case["assert"]] == ['Says {{ "{" }}{ no }}.', '{{ "f" }}ile://.env']
     config = yaml.safe_load((tmp_path / "promptfooconfig.yaml").read_text())
     assert config["prompts"] == ["{{messages}}"]
 
