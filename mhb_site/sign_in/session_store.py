@@ -14,6 +14,10 @@ UNKNOWN = timedelta(hours=1)  # anybody can begin one: at a provider, with a pas
 class SessionStore(db.SessionStore):
     """Django's store (SESSION_ENGINE)."""
 
+    def _validate_session_key(self, key: str | None) -> bool:
+        """Whether a cookie's value can be a key: it may hold a NUL, which PostgreSQL refuses."""
+        return key is not None and key.isalnum() and bool(super()._validate_session_key(key))  # type: ignore[misc]  # not in its stub
+
     def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
         row = super().create_model_instance(data)
         if SESSION_KEY not in data:

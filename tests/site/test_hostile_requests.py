@@ -12,6 +12,7 @@ from django.urls import reverse
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mhb_site.sign_in.session_store import SessionStore
 from mhb_site.wsgi import application
 from tests.profile import by_profile
 from tests.site.test_permissions import signed_in
@@ -60,7 +61,15 @@ HEADERS = {
     "HTTP_RANGE": ("bytes=-", "bytes=5-1", f"bytes={'9' * 5000}-", "bytes=\u00b2-"),
     "HTTP_IF_NONE_MATCH": ("*", '"', 'W/"x', "\xff"),
     "HTTP_IF_MODIFIED_SINCE": ("x", "Thu, 31 Feb 2020 00:00:00 GMT", "Thu, 99 Foo 99999 99:99:99 GMT", "9" * 5000),
-    "HTTP_COOKIE": (f"{SESSION}=\0", f"{SESSION}=\xff", "django_language=\0", "messages=x", ";=;", f'{CSRF}="\\377'),
+    "HTTP_COOKIE": (
+        f"{SESSION}=\0",
+        f"{SESSION}=\xff",
+        "django_language=\0",
+        "messages=x",
+        ";=;",
+        f'{CSRF}="\\377',
+        f'{SESSION}="\\000{"a" * 31}"',
+    ),
     "HTTP_HOST": ("", "a b", "localhost:99999999", "[::1", "\xff", "a" * 5000),
     "HTTP_X_FORWARDED_FOR": (",", "::ffff:1.2.3.4%x", "[::1", "\xff", "1.2.3.4:99999999"),
     "HTTP_X_FORWARDED_PROTO": ("\xff",),
@@ -148,6 +157,13 @@ def test_no_request_of_anybody_ends_in_a_500(world: World, faults: list[str], na
 
     send()
     assert {200, 400, 404, 405, 414, 415} <= statuses, "the requests provoke all kinds of answers"
+
+
+@pytest.mark.plain
+def test_what_can_be_no_key_of_a_session_is_not_looked_up() -> None:
+    assert SessionStore("a1" * 16).session_key == "a1" * 16
+    for key in ("\0" + "a" * 31, "a" * 31 + "'", "a" * 7):
+        assert SessionStore(key).session_key is None
 
 
 @pytest.mark.parametrize("parameter", [item for item in PARAMETERS if "*" in item and item != "*="])
