@@ -276,7 +276,7 @@ SECTIONS = {
         ),
         Row(
             "characters of an address; body of a visitor",
-            ("mhb_site.web.requests.MAX_URL_LENGTH", "mhb_site.web.requests.MAX_UNKNOWN_BODY"),
+            ("mhb_site.web.requests.MAX_URL_LENGTH", "mhb_site.server.bodies.MAX_UNKNOWN_BODY"),
             "{0}; {1:bytes}",
             "414; 413",
         ),

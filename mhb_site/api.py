@@ -43,7 +43,7 @@ from generation.releases import api as releases_api
 from generation.removal import api as removal_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
-from mhb_site.server.bodies import may_upload
+from mhb_site.server.bodies import UPLOADS, may_upload
 from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
@@ -162,7 +162,7 @@ class LogoutAll(APIView):
 
 
 class UploadRight(APIView):
-    """Whether you may send a file to the address in the header `X-Upload-To`: 204, else 403.
+    """Whether you may send a long body to the address in the header `X-Upload-To`: 204, else 403.
 
     nginx asks before it takes the body (nginx.conf).
     """
@@ -174,7 +174,8 @@ class UploadRight(APIView):
         """The header `X-Upload-By` has the number of the account, by which open uploads are counted."""
         if "X-Upload-To" not in request.headers:
             raise ValidationError({"X-Upload-To": _("This field is required.")})
-        if not may_upload(request.user, request.headers["X-Upload-To"]):
+        path = request.headers["X-Upload-To"]
+        if path in UPLOADS and not may_upload(request.user, path):
             raise NotAllowed
         return Response(status=204, headers={"X-Upload-By": str(request.user.pk)})
 

@@ -17,6 +17,7 @@ from waitress.parser import HTTPRequestParser
 
 from review.rules.permissions import Can, allowed
 
+MAX_UNKNOWN_BODY = 64 * 1024  # bytes of a request by nobody in particular: a form to sign in
 MAX_BODY = 6 * 2**20  # bytes; Django itself reads 5 MiB of a form or of JSON
 # The addresses that take files of any size by POST, and who may send them; so does nginx.conf.
 UPLOADS = {
@@ -34,23 +35,29 @@ def may_upload(user: object, path: str) -> bool:
 
 
 class BoundedParser(HTTPRequestParser):  # type: ignore[misc]
-    """Waitress's parser, which takes large bodies only of people who may upload, a few at once."""
+    """Waitress's parser: it takes long bodies of accounts alone, and large ones of people who may
+    upload, a few at once.
+    """
 
     _open: "WeakSet[BoundedParser]" = WeakSet()  # large uploads; one that is cut off is collected
     person: int | None = None
 
     def parse_header(self, header_plus: bytes) -> None:
         super().parse_header(header_plus)
-        if (self.content_length > MAX_BODY or self.chunked) and not self._may_be_large():
-            limits = copy.copy(self.adj)  # type: ignore[has-type]
-            limits.max_request_body_size = MAX_BODY
-            self.adj = limits
+        if self.content_length > MAX_UNKNOWN_BODY or self.chunked:
+            user = _account(self.headers)
+            if not getattr(user, "is_active", False):
+                self._limit(MAX_UNKNOWN_BODY)
+            elif (self.content_length > MAX_BODY or self.chunked) and not self._may_be_large(user):
+                self._limit(MAX_BODY)
 
-    def _may_be_large(self) -> bool:
-        if self.command != "POST" or self.path not in UPLOADS:
-            return False
-        user = _account(self.headers)
-        if not may_upload(user, self.path):
+    def _limit(self, most: int) -> None:
+        limits = copy.copy(self.adj)  # type: ignore[has-type]
+        limits.max_request_body_size = most
+        self.adj = limits
+
+    def _may_be_large(self, user: object) -> bool:
+        if self.command != "POST" or not may_upload(user, self.path):
             return False
         person = getattr(user, "pk", None)
         arriving = [parser for parser in self._open if parser.person == person and not parser.completed]

@@ -11,7 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
 from django.utils.translation import gettext as _
 
-from mhb_site.server.bodies import MAX_BODY, UPLOADS, may_upload
+from mhb_site.server.bodies import MAX_BODY, MAX_UNKNOWN_BODY, UPLOADS, may_upload
 from mhb_site.web.errors import refusal
 from review.rules import limits
 from review.rules.text import is_storable
@@ -19,7 +19,6 @@ from review.rules.text import is_storable
 # Bytes of path and query; the web server's own limit must be higher, or it would answer with its
 # own message.
 MAX_URL_LENGTH = 4096
-MAX_UNKNOWN_BODY = 64 * 1024  # bytes of a request by nobody in particular: a form to sign in
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
