@@ -169,9 +169,12 @@ def undecided_reports(_shown: object) -> dict[str, object]:
 
 
 def _undecided() -> QuerySet[Erratum]:
-    """The reports of samples that are neither dismissed nor followed by a withdrawal."""
+    """The reports of approved samples that are neither dismissed nor followed by a withdrawal.
+
+    Of those that are reviewed again, physicians decide.
+    """
     later = Erratum.objects.filter(sample=OuterRef("sample"), pk__gt=OuterRef("pk"))
-    return Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED)
+    return Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED, sample__status=Sample.Status.APPROVED)
 
 
 def undecided_count(release: Release) -> int:

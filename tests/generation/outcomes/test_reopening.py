@@ -12,6 +12,7 @@ from generation.models import Sample, SampleVersion
 from generation.outcomes import reopening
 from generation.outcomes.services import apply_outcomes
 from generation.releases import services as releases_services
+from generation.samples import errata
 from review.access import visibility
 from review.assignments import retraction
 from review.audit import cases as audit_cases
@@ -46,7 +47,9 @@ def test_cases_are_reviewed_again_by_others(approved_samples: list[Sample], adel
     careless = case.assignments.get(role=role).physician
     assert careless is not None
     accounts.set_paused(careless.pk, True, actor=adela)
+    errata.report(approved_samples[0].pk, actor=adela, reason="False.")
     result = reopening.reopen(careless.pk, actor=adela, reason=REASON)
+    assert list(errata._undecided()) == [], "nobody could decide on it"
     assert (result.cases, result.kept, result.released) == (2, 0, ())
     case.refresh_from_db()
     assert case.state == role, "of the secondary's case, the primary's review stays"
@@ -61,6 +64,7 @@ def test_cases_are_reviewed_again_by_others(approved_samples: list[Sample], adel
     assert states(approved_samples) == {("approved", "approved", "approved")}
     assert careless not in [review.physician for review in visibility.counted_reviews().filter(case=case)]
     assert audit_cases.mismatches(list(Case.objects.values_list("pk", flat=True))) == []
+    errata.dismiss(approved_samples[0].pk, actor=adela, reason="Others found it right.")
     assert releases_services.freeze_release("own", benchmark="mhb").samples_count == 2
 
 
