@@ -36,7 +36,6 @@ from review.rules.answers import Hidden, Shown, shown
 
 J = TypeVar("J", bound=Job)
 MIN_RATE_SPAN = timedelta(seconds=5)  # of a rate
-BEAT_VALID = timedelta(seconds=20)  # workers send a heartbeat every five seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +246,7 @@ def lanes_listed() -> Subquery:
 
 def live_workers(**runs: bool) -> QuerySet[WorkerBeat]:
     """The workers with a recent heartbeat. `runs`: `runs_lanes` or `runs_tasks`."""
-    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID), **runs).exclude(name=WorkerBeat.SWEEPER)
+    return WorkerBeat.objects.filter(seen_at__gte=_Moment(WorkerBeat.VALID), **runs).exclude(name=WorkerBeat.SWEEPER)
 
 
 def with_live_status(

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import models
@@ -232,8 +233,17 @@ class WorkerBeat(models.Model):
     """
 
     SWEEPER = "sweeper"  # the name of its beat
+    VALID = timedelta(seconds=20)  # without a beat for so long, a worker was killed
+    SWEEPER_VALID = timedelta(minutes=1)  # it sends one a round, and some rounds are long
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()
     runs_lanes = models.BooleanField(default=True, db_default=True)
     runs_tasks = models.BooleanField(default=True, db_default=True)
+
+    def is_lost(self, now: datetime) -> bool:
+        """Whether the process was killed, or hangs."""
+        valid = self.VALID
+        if self.name == self.SWEEPER:
+            valid = self.SWEEPER_VALID
+        return now - self.seen_at > valid

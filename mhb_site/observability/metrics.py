@@ -28,7 +28,6 @@ from review.models import Assignment, Case, ChainHead
 
 GOING_ON = (Job.Status.RUNNING, Job.Status.PAUSED)
 QUEUE_NAMES = {run_lane.name: "mhb-lanes", send_messages.name: "mhb"}
-OLD = 60.0  # seconds without a beat after which a worker or the sweeper is missing
 WAITING = (Work.Status.QUEUED, Work.Status.RUNNING)
 
 
@@ -146,12 +145,11 @@ def _processes() -> Iterator[Metric]:
     now = timezone.now()
     ages, living = [], {"lanes": 0, "tasks": 0}
     for beat in WorkerBeat.objects.order_by("name"):
-        age = _age(beat.seen_at, now)
         process = "worker"
         if beat.name == WorkerBeat.SWEEPER:
             process = "sweeper"
-        ages.append(((process, beat.name), age))
-        if process == "worker" and age < OLD:
+        ages.append(((process, beat.name), _age(beat.seen_at, now)))
+        if process == "worker" and not beat.is_lost(now):
             living["lanes"] += beat.runs_lanes
             living["tasks"] += beat.runs_tasks
     yield _family("mhb_beat_age_seconds", "Seconds since a process's last beat.", ["process", "name"], ages)

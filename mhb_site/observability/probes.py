@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from generation.models import WorkerBeat
 from mhb_site.observability import http_metrics
-from mhb_site.observability.metrics import OLD, Collected, ProcessCollector, SiteCollector
+from mhb_site.observability.metrics import Collected, ProcessCollector, SiteCollector
 from review.common.site_pause import paused_since
 
 DATABASE_SECONDS = 2.0
@@ -58,13 +58,13 @@ def ready() -> JsonResponse:
     checks: dict[str, Any] = {"database": _in_time(_database), "redis": _redis()}
     http_status, status = 503, "not ready"
     if checks["database"] == "ok":
-        found = _in_time(_tables_and_beats)
+        found = _in_time(_tables_and_processes)
         if not isinstance(found, dict):
             found = {"migrations": found}
         checks |= found
         if checks["migrations"] == "ok":
             http_status, status = 200, "degraded"
-            if all(map(_is_well, checks.values())):
+            if "paused_since" not in checks and all(_is_well(checks[name]) for name in ("redis", "processes")):
                 status = "ready"
     return JsonResponse({"status": status, **checks}, status=http_status)
 
@@ -93,8 +93,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
-def _is_well(value: Any) -> bool:
-    return value in ("ok", "not used") or (isinstance(value, int | float) and value < OLD)
+def _is_well(word: str) -> bool:
+    return word in ("ok", "not used")
 
 
 def _in_time(check: Callable[[], Any]) -> Any:
@@ -131,35 +131,46 @@ def _database() -> str:
     return "ok"
 
 
-def _tables_and_beats() -> dict[str, Any]:
+def _tables_and_processes() -> dict[str, Any]:
     loader = MigrationLoader(connection)
     missing = set(loader.disk_migrations) - set(loader.applied_migrations)
-    now = timezone.now()
-    beats = {beat.name: (now - beat.seen_at).total_seconds() for beat in WorkerBeat.objects.all()}
-    runs = {"lanes_age_s": {"runs_lanes": True}, "tasks_age_s": {"runs_tasks": True}}
-    ages: dict[str, float | str] = {"sweeper_age_s": _rounded(beats.pop(WorkerBeat.SWEEPER, None))}
-    for name, filters in runs.items():
-        names = WorkerBeat.objects.filter(**filters).exclude(name=WorkerBeat.SWEEPER).values_list("name", flat=True)
-        ages[name] = _rounded(min((beats[other] for other in names if other in beats), default=None))
-    # Only while it is, so that a restored site is `degraded` until somebody lets it go on.
-    since = paused_since()
-    pause, migrations = {}, "ok"
-    if since:
-        pause = {"paused_since": since.isoformat()}
+    migrations = "ok"
     if missing:
         migrations = f"{len(missing)} to apply: run migrate"
-    return {
-        **pause,
-        "migrations": migrations,
-        "workers": sum(age < OLD for age in beats.values()),
-        **ages,
-    }
+    # Only while it is, so that a restored site is `degraded` until somebody lets it go on.
+    since = paused_since()
+    pause = {}
+    if since:
+        pause = {"paused_since": since.isoformat()}
+    return {**pause, "migrations": migrations, **_processes()}
 
 
-def _rounded(age: float | None) -> float | str:
-    if age is None:
-        return "none"
-    return round(age, 1)
+def _processes() -> dict[str, Any]:
+    """The age of the last beat of each kind of process, and the kinds of which none is left.
+
+    `workers` and `workers_lost`: those that live, and those that were killed in the last hour.
+    """
+    now = timezone.now()
+    ages: dict[str, float | str] = {"sweeper_age_s": "none", "lanes_age_s": "none", "tasks_age_s": "none"}
+    away, workers, lost = ["sweeper", "lanes", "tasks"], 0, 0
+    for beat in WorkerBeat.objects.order_by("seen_at"):
+        beat_lost = beat.is_lost(now)
+        runs = {"sweeper": False, "lanes": beat.runs_lanes, "tasks": beat.runs_tasks}
+        if beat.name == WorkerBeat.SWEEPER:
+            runs = {"sweeper": True}
+        elif beat_lost:
+            lost += 1
+        else:
+            workers += 1
+        for kind, does in runs.items():
+            if does:
+                ages[f"{kind}_age_s"] = round((now - beat.seen_at).total_seconds(), 1)
+            if does and not beat_lost and kind in away:
+                away.remove(kind)
+    processes = "ok"
+    if away:
+        processes = f"away: {', '.join(away)}"
+    return {"processes": processes, "workers": workers, "workers_lost": lost, **ages}
 
 
 def _redis() -> str:

@@ -20,7 +20,7 @@ from evaluation.interchange.provenance.software import software
 from generation.models import Job, Lane, WorkerBeat
 from generation.models.work import Work
 from mhb_site.backup.services import last_backup, resume_site
-from mhb_site.observability.metrics import OLD, SiteCollector
+from mhb_site.observability.metrics import SiteCollector
 from mhb_site.observability.probes import ready
 from review.common.decorators import redirect_saying, requires
 from review.common.site_pause import paused_since
@@ -69,7 +69,7 @@ def system(request: HttpRequest) -> HttpResponse:
             checks.append((CHECKS[name], _words(value)))
     for beat in WorkerBeat.objects.order_by("name"):
         age = round((now - beat.seen_at).total_seconds())
-        beats.append((beat.name, beat.name == WorkerBeat.SWEEPER, age, age >= OLD))
+        beats.append((beat.name, beat.name == WorkerBeat.SWEEPER, age, beat.is_lost(now)))
     for family in SiteCollector().collect():
         if family.name in QUEUES:
             for sample in family.samples:

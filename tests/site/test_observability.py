@@ -68,10 +68,44 @@ def test_ready_names_ages_and_degrades(client: Client) -> None:
     record_beat("celery@two", runs_tasks=False)
     ages = {"lanes_age_s": 0, "tasks_age_s": 0, "sweeper_age_s": 0}
     assert client.get("/ready").json() | ages == {
-        "status": "ready", "database": "ok", "redis": "not used", "migrations": "ok", "workers": 2, **ages,
+        "status": "ready", "database": "ok", "redis": "not used", "migrations": "ok",
+        "processes": "ok", "workers": 2, "workers_lost": 0, **ages,
     }  # fmt: skip
-    WorkerBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
-    assert client.get("/ready").json()["status"] == "degraded"
+
+
+@pytest.mark.usefixtures("own_connection")
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "seconds", "away"),
+    [
+        ("celery@lanes", 25, "away: lanes"),
+        ("celery@tasks", 25, "away: tasks"),
+        (WorkerBeat.SWEEPER, 65, "away: sweeper"),
+    ],
+)
+def test_ready_names_the_process_that_was_killed(client: Client, name: str, seconds: int, away: str) -> None:
+    """Soon, and though others live: `/ready`, the metrics, jobs and the page agree."""
+    record_beat("celery@lanes", runs_tasks=False)
+    record_beat("celery@tasks", runs_lanes=False)
+    record_beat(WorkerBeat.SWEEPER)
+    WorkerBeat.objects.filter(name=name).update(seen_at=timezone.now() - timedelta(seconds=seconds))
+    answer = client.get("/ready").json()
+    assert (answer["status"], answer["processes"]) == ("degraded", away)
+    workers = 2 - (name != WorkerBeat.SWEEPER)
+    assert (answer["workers"], answer["workers_lost"]) == (workers, 2 - workers)
+    (family,) = [family for family in SiteCollector().collect() if family.name == "mhb_workers"]
+    assert sum(sample.value for sample in family.samples) == live_workers().count() == workers
+
+
+@pytest.mark.usefixtures("own_connection")
+@pytest.mark.django_db
+def test_many_workers_and_a_lost_one_beside_living_ones_are_ready(client: Client) -> None:
+    for number in range(70):
+        record_beat(f"celery@{number}")
+    record_beat(WorkerBeat.SWEEPER)
+    WorkerBeat.objects.filter(name="celery@3").update(seen_at=timezone.now() - timedelta(seconds=25))
+    answer = client.get("/ready").json()
+    assert (answer["status"], answer["workers"], answer["workers_lost"]) == ("ready", 69, 1)
 
 
 @pytest.mark.usefixtures("own_connection")
