@@ -1,6 +1,9 @@
 """Rows of a backup are stored as they were written, and one that does not fit is named."""
 
+import base64
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -26,6 +29,21 @@ def test_hard_texts_come_back_as_they_were() -> None:
         table.compare(lines)
     assert tuple(Endpoint.objects.order_by("pk").values_list("model", flat=True)) == HARD
     assert bytes(SentImage.objects.get().data) == b"\x00\xff\\x\n"
+
+
+def test_values_are_written_alike_by_both_databases_and_compared_by_what_they_mean() -> None:
+    at = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    endpoint = Endpoint.objects.create(name="e", url="http://127.0.0.1:9/v1", model="m")
+    Call.objects.create(endpoint=endpoint, cost=Decimal(0), seconds=0.5, attempt=1, request=b"a" * 99, started_at=at)
+    table = BackupTable(Call)
+    [line] = table.rows()
+    row = dict(zip(table.columns, json.loads(line), strict=True))
+    assert (row["cost"], row["started_at"]) == ("0.00000000", "2026-11-29T12:00:00.000000+00:00")
+    assert (row["request"], row["job_id"], row["simulated"]) == (base64.b64encode(b"a" * 99).decode(), None, False)
+    as_older_backups_have_it = row | {"cost": "0E-8", "started_at": "2026-11-29T12:00:00+00:00"}
+    table.compare([json.dumps([*as_older_backups_have_it.values()])])
+    with pytest.raises(RowError, match="row 1 of the backup differs"):
+        table.compare([json.dumps([*(row | {"cost": "0.00000001"}).values()])])
 
 
 def test_a_row_that_does_not_fit_is_named() -> None:
