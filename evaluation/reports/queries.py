@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
@@ -36,6 +37,7 @@ from generation.samples import errata, queries
 from review.rules.text import parts_around, whole_number
 
 MAX_WEIGHT = 1000
+_counting = Lock()  # a count holds the frame of its run in memory: the threads of a process count in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,11 @@ class Report:
 
     @cached_property
     def numbers(self) -> ReportNumbers:
-        return result_cache.cached(self.numbers_key, self._count)
+        return result_cache.cached(self.numbers_key, self._count_alone)
+
+    def _count_alone(self) -> ReportNumbers:
+        with _counting:
+            return result_cache.cached(self.numbers_key, self._count)  # another thread may have counted meanwhile
 
     def _count(self) -> ReportNumbers:
         frame = run_frame(self.run, self.asked, self.plan.outcomes)
