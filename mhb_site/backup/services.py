@@ -99,9 +99,12 @@ def last_backup() -> datetime | None:
     """When the last backup of this site was written, as far as it knows."""
     try:
         with store(IMAGES).open(_LAST) as file:
-            return datetime.fromisoformat(json.load(file)["at"])
-    except (OSError, ValueError, KeyError):
+            at = datetime.fromisoformat(json.load(file)["at"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # somebody wrote to it
         return None
+    if timezone.is_naive(at):
+        return None
+    return at
 
 
 def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Backup:
@@ -178,7 +181,7 @@ def check(folder: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         last_line = (folder / SUMS).read_text(encoding="utf-8").splitlines()[-1]
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, RecursionError):
         raise BackupError(f"{folder} is not a complete backup: {MANIFEST} or {SUMS} is missing or broken.") from None
     if not isinstance(about, dict) or about.get("backup") != VERSION:
         raise BackupError(f"{folder} was not written by this version's `backup`.")
@@ -247,7 +250,7 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
         raise BackupError("The site's processes use this database: stop them, and restore again.") from error
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise BackupError(f"A file cannot be read or stored ({type(error).__name__}); nothing was restored.") from error
     except IntegrityError as error:
         reason = " ".join(str(error).splitlines()[:2])

@@ -148,6 +148,10 @@ def read_providers(path: str) -> list[IdentityProvider]:
         raise ValueError(f"{path} cannot be read ({error.strerror})") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} cannot be read (it is not text)") from None
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None
     except ValidationError as error:
         mistake = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, mistake["loc"]))

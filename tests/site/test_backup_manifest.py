@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import InMemoryStorage
 
 from mhb_site.backup import services
 
@@ -57,3 +60,30 @@ def test_anything_else_is_refused_in_a_sentence(tmp_path: Path, manifest: Any) -
     write(tmp_path, manifest)
     with pytest.raises(services.BackupError):
         services.check(tmp_path)
+
+
+def test_a_manifest_without_end_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(services.BackupError, match="is not a complete backup"):
+        services.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '"text"', '{"at": 5}', '{"at": "yesterday"}', '{"at": "2026-11-28T02:15:00"}', "[" * 100_000],
+    ids=len,
+)
+def test_a_record_that_somebody_wrote_to_is_no_backup(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """And neither `/metrics` nor *System* fails by it."""
+    kept = InMemoryStorage()
+    monkeypatch.setattr(services, "store", lambda _kind: kept)
+    kept.save("last_backup.json", ContentFile(text.encode()))
+    assert services.last_backup() is None
+
+
+def test_the_record_of_the_last_backup_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = InMemoryStorage()
+    monkeypatch.setattr(services, "store", lambda _kind: kept)
+    kept.save("last_backup.json", ContentFile(b'{"at": "2026-11-28T02:15:00+00:00"}'))
+    assert services.last_backup() == datetime(2026, 11, 28, 2, 15, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """Accounts of people who sign in through a provider of identities."""
 
 import json
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -356,3 +357,15 @@ def test_making_a_token_asks_the_provider_anew(client: Client, settings: Any) ->
             page = method(reverse("tokens"), {"days": "1"})
             assert (page.status_code == 302) is asked, (ago, page)
         assert AuthToken.objects.filter(user=user).exists() is not asked
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [(b"\xff\xfe", "cannot be read (it is not text)"), (b"[" * 100_000, "nested too deeply"), (b"[", "not JSON")],
+    ids=["bytes", "deep", "cut"],
+)
+def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes, cause: str) -> None:
+    path = tmp_path / "sso.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}.*{re.escape(cause)}"):
+        read_providers(str(path))
