@@ -153,9 +153,9 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> bool:
 def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str) -> None:
     """Reopen an approved case: a physician's reviews, and those built on them, are done again.
 
-    The other adjudicator's first vote was blind and stands. All others whose reviews are gone have
-    read the case's reviews and can take no role in it again. The caller takes back what followed
-    from the approval, in the same transaction.
+    The other adjudicator's first vote was blind and stands. All others whose reviews are gone, or
+    who held an adjudication and returned it, have read the case's reviews and can take no role in
+    it again. The caller takes back what followed from the approval, in the same transaction.
 
     Raises NotUndoable: the case is not approved, the physician has no review in it that counts, or
     the primary was asked about a rewording.
@@ -188,6 +188,10 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
             if row.physician_id == person_id:
                 keys = [review.pk for review in own]
             _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
+    if not was_vote:
+        adjudications = Event.objects.filter(case=case, kind__in=visibility.CLAIMS, data__role__in=ADJUDICATORS)
+        for reader in set(adjudications.values_list("actor", flat=True)):
+            _exclude(case, reader, reason)
     _move_back(case, now, actor)
 
 
@@ -270,14 +274,19 @@ def _vacate(
         reason=reason,
         **facts,
     )
-    Declined.objects.get_or_create(
-        case=row.case,
-        physician_id=row.physician_id,
-        defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()},
-    )
+    _exclude(row.case, row.physician_id, reason)
     row.phase, row.hold, row.physician, row.token, row.lease_until = Phase.COMMIT, hold, None, None, None
     row.reason, row.reserved_for = "", None
     row.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason", "reserved_for"])
+
+
+def _exclude(case: Case, person_id: int | None, reason: str) -> None:
+    """Offer the case to a person never again."""
+    Declined.objects.get_or_create(
+        case=case,
+        physician_id=person_id,
+        defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()},
+    )
 
 
 def is_set_aside(person_id: int) -> bool:

@@ -681,6 +681,23 @@ def test_the_role_of_an_adjudicator_who_left_before_the_second_vote_is_reopened(
     assert case.state == replayed_state(case) == State.APPROVED
 
 
+def test_who_returned_an_adjudication_takes_no_earlier_role_once_the_case_is_reopened(
+    ana: User, bo: User, chen: User, dina: User, adela: User
+) -> None:
+    case = case_in_adjudication(ana, bo)
+    returned = claim(chen)
+    assert {review.role for review in readable_reviews(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
+    assert returned.token is not None
+    claims.release(chen, returned.pk, returned.token)
+    claim_and_submit(dina, approval())
+    claim_and_submit(account("emil-again"), approval())
+    retraction.reopen(case.pk, bo.pk, actor=adela, reason="Two seconds a case.")
+    case.refresh_from_db()
+    assert case.state == replayed_state(case) == State.SECONDARY
+    assert claims.claim_next(chen) is None, "who has read the first review gives no blind second one"
+    assert claim(account("farah")).case == case
+
+
 def test_the_history_offers_to_reopen_a_role_and_requires_a_reason(ana: User, bo: User, adela: User) -> None:
     case = case_in_secondary(ana)
     client = Client()
