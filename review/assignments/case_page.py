@@ -26,7 +26,7 @@ from review.labels import translate
 from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.questions import Answers, Problem
-from review.rules.state_machine import ADJUDICATORS, Phase, Verdict
+from review.rules.state_machine import Phase
 from review.turns import common_ground
 from review.turns.turn import Moment, ReviewTurn, requires_first_look
 
@@ -43,20 +43,6 @@ def local_draft_key(turn: ReviewTurn) -> str:
     if turn.is_revealed:
         suffix = ""
     return f"mhb-draft:{turn.physician.pk}:{turn.assignment.public_id}:{turn.phase}{suffix}"
-
-
-def needs_declaration(turn: ReviewTurn, answers: Answers) -> bool | None:
-    """Whether these answers need a declaration; None if this phase asks for none."""
-    if turn.declares:
-        return turn.changes_rubrics(answers)
-    return None
-
-
-def asks_why(turn: ReviewTurn, answers: Answers) -> bool | None:
-    """Whether these answers need a reason for a change; None if this phase asks for none."""
-    if turn.phase is Phase.CONFIRM:
-        return turn.changes_committed(answers)
-    return None
 
 
 def render_case(
@@ -84,10 +70,7 @@ def render_case(
     first_look_due = turn.moment is Moment.FIRST_LOOK
     if answers is None:
         answers = turn.answers
-    committed: list[str] = []
-    if requires_first_look(case) and turn.first_look is not None:
-        answers = turn.with_first_look(answers)
-        committed = [question.key for question in spec.form.questions if question.first_look]
+    answers, committed = _with_committed(turn, answers)
     agreed_fields: Collection[str] = ()
     if (common := turn.common_answers) is not None:
         # A refused form is shown as it was posted, without filling in anything.
@@ -97,7 +80,7 @@ def render_case(
     columns = anonymous_columns(me, turn.reviews)
     full_form = case.localized_spec.form  # with the questions of the other stages
     blind = turn.phase is Phase.COMMIT
-    declaration = needs_declaration(turn, answers)
+    declaration = turn.needs_declaration(answers)
     if declaration is not None:
         declaration = declaration or any(problem.field == "declaration" for problem in refusal.problems)
     shown_proposals, comparison, changes, view = [], None, None, "shown"
@@ -124,9 +107,9 @@ def render_case(
             rejected_before=turn.rejected_before,
             declares=turn.declares,
         ),
-        "asks_why": asks_why(turn, answers),
+        "asks_why": turn.needs_reason(answers),
         "needs_declaration": declaration,
-        "rubrics_disputed": is_dispute_about_rubrics(turn, columns),
+        "rubrics_disputed": turn.is_dispute_about_rubrics,
         "objection": turn.objection,
         "columns": columns,
         "remarks": discussion(me, case, turn),
@@ -143,26 +126,34 @@ def render_case(
         "folded": blind and not spec.policy.reveal_first_look,
         "view": view,
         "local": local_draft_key(turn),
-        "stage": turn.role.stage,
         "stale": stale,
         "seen_revision": seen_revision,
-        "signature_error": refusal.signature,
         "received_local": received_local,
         "retractable": retractable,
-        "signs_as": signatures.signing_name(me),
-        "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
         "guided": case.kind != Case.Kind.VALIDATION and spec.policy.guided,
         "simulated": case.simulated,
+        **_signature_context(turn, refusal.signature),
         **lease_context(assignment),
     }
     return render(request, "review/assignments/case.html", context, status=status)
 
 
-def is_dispute_about_rubrics(turn: ReviewTurn, columns: Sequence[ReviewColumn]) -> bool:
-    """Whether the adjudicators decide between two reviewers who both approve."""
-    first_two = [column for column in columns if column.role not in ADJUDICATORS]
-    both_approve = all(column.answers.verdict == Verdict.APPROVE for column in first_two)
-    return turn.is_vote and len(first_two) == 2 and both_approve
+def _with_committed(turn: ReviewTurn, answers: Answers) -> tuple[Answers, list[str]]:
+    """`answers` with those committed at the first look, and the keys of the questions of these."""
+    if not requires_first_look(turn.case) or turn.first_look is None:
+        return answers, []
+    return turn.with_first_look(answers), [question.key for question in turn.asks.questions if question.first_look]
+
+
+def _signature_context(turn: ReviewTurn, refused: errors.SignatureRefused | None) -> dict[str, object]:
+    """Template context of `_signature.html`."""
+    policy = turn.case.frozen.policy
+    return {
+        "stage": turn.role.stage,
+        "signature_error": refused,
+        "signs_as": signatures.signing_name(turn.physician),
+        "has_second_factor": policy.sign_with_second_factor and signatures.has_second_factor(turn.physician),
+    }
 
 
 def _changes(case: Case, spec: CaseSpec) -> list[AnswerChange] | None:
@@ -198,10 +189,7 @@ def render_correction(
     case, spec = turn.case, turn.shows
     if answers is None:
         answers = answers_from_json(review.answers)
-    committed: list[str] = []
-    if requires_first_look(case):
-        answers = turn.with_first_look(answers)
-        committed = [question.key for question in spec.form.questions if question.first_look]
+    answers, committed = _with_committed(turn, answers)
     columns = others_columns(turn, review)
     context = {
         "case": case,
@@ -213,11 +201,8 @@ def render_correction(
         "agreed_fields": (),
         "marks": marks(spec, spec.form, answers.highlights, columns),
         "view": "changes",
-        "stage": turn.role.stage,
-        "signature_error": signature_error,
-        "signs_as": signatures.signing_name(turn.physician),
-        "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(turn.physician),
         "simulated": case.simulated,
+        **_signature_context(turn, signature_error),
     }
     return render(request, "review/assignments/correct.html", context, status=status)
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from review import errors
 from review.assignments.claims import hold_on
+from review.assignments.services import keeping_late_answers
 from review.audit.trail import record, recording_events
 from review.models import Event, FirstLook, User
 from review.rules.case_spec import answers_to_json
@@ -20,22 +21,31 @@ from review.turns.turn import ReviewTurn, requires_first_look, turn_of
 
 
 def reveal(
-    physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, *, turn: ReviewTurn | None = None
+    physician: User,
+    assignment_id: int,
+    token: uuid.UUID,
+    answers: Answers,
+    *,
+    revision: int = 0,
+    turn: ReviewTurn | None = None,
 ) -> ReviewTurn:
     """Commit the first look for good, reveal the rest of the case, and renew the lease.
 
     Only answers to first-look questions count. A second call changes nothing.
-    Pass `turn` if `turn_of` was already called. Returns the turn that follows.
+    `revision` (0: none) and `turn` as for `services.submit`. Returns the turn that follows.
 
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.
         NothingToReveal: the policy requires no first look.
-        NotAssigned, LeaseLost, AlreadySubmitted, CaseClosed.
+        LeaseLost, CaseClosed: too late; the answers were stored as `services.submit` does.
+        NotAssigned, AlreadySubmitted.
     """
     turn = turn or turn_of(physician, assignment_id, own=False)
     check_limits(turn.case.frozen, answers)
+    answers = with_allowed_highlights(answers, revealed=False)
     try:
-        first_look = _commit(turn, token, answers)
+        with keeping_late_answers(physician, assignment_id, answers, revision):
+            first_look = _commit(turn, token, answers)
     except IntegrityError:  # another window was faster
         return turn_of(physician, assignment_id)
     revealed = ReviewTurn(physician, turn.assignment)
@@ -50,7 +60,6 @@ def _commit(turn: ReviewTurn, token: uuid.UUID, answers: Answers) -> FirstLook:
         raise errors.NothingToReveal
     if turn.first_look is not None:
         return turn.first_look
-    answers = with_allowed_highlights(answers, revealed=False)
     missing = question_problems(turn.asks.first_look, answers) + highlight_problems(turn.case.frozen, answers)
     if missing:
         raise errors.Incomplete(missing)

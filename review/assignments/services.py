@@ -1,7 +1,8 @@
 """Store drafts and submit reviews. Each public function is one transaction."""
 
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from django.db import transaction
 from django.utils import timezone
@@ -123,12 +124,8 @@ def submit(
     turn = turn or turn_of(physician, assignment_id, own=False)
     check_limits(turn.case.frozen, answers)
     signatures.check_password(physician, turn.assignment, token, password)
-    try:
+    with keeping_late_answers(physician, assignment_id, answers, revision):
         return _submit(turn, token, answers, code)
-    except (errors.LeaseLost, errors.CaseClosed) as late:
-        if not _store_late_answers(physician, assignment_id, answers, revision):
-            _with_stale_note(late)
-        raise
 
 
 def sign_proposal(
@@ -145,15 +142,22 @@ def sign_proposal(
     return submit(physician, assignment_id, token, turn.sign(review_id), password=password, code=code, turn=turn)
 
 
-@transaction.atomic
-def _store_late_answers(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
-    """Store the answers as the draft, unless another window has saved one since `revision`.
+@contextmanager
+def keeping_late_answers(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> Iterator[None]:
+    """Store the answers as the draft if it is too late for what is done with them here.
 
-    Returns: whether they were stored.
+    Unless another window has saved one since `revision`: the error's `detail` then says so.
     """
-    assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
-    phase = _draft_phase(ReviewTurn(physician, assignment))
-    return review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
+    try:
+        yield
+    except (errors.LeaseLost, errors.CaseClosed) as late:
+        with transaction.atomic():
+            assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
+            phase = _draft_phase(ReviewTurn(physician, assignment))
+            draft = review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision)
+        if draft is None:
+            _with_stale_note(late)
+        raise
 
 
 def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:

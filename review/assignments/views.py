@@ -35,6 +35,7 @@ from review.rules.text import whole_number
 from review.turns.turn import ReviewTurn, turn_of
 
 MAX_REWORDINGS = 50  # listed on the workbench
+TOO_LATE = (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted)
 
 
 @requires(Can.REVIEW, "GET")
@@ -192,9 +193,11 @@ def _show_case(
             request, turn, refusal=refusal, received_local=received_local, retractable=retractable
         )
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
-    if own is None:
+    if own is not None:
+        return redirect("review:mine-detail", own.pk)
+    if turn.draft is None:
         raise errors.CaseClosed
-    return redirect("review:mine-detail", own.pk)
+    return _render_lost(request, errors.CaseClosed(), assignment_id, turn.answers)
 
 
 @requires(Can.REVIEW, back="review:case")
@@ -205,7 +208,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         saved = _save(posted, posted.answers)
     except errors.StaleDraft as stale:
         return _render_stale(request, stale, assignment_id, posted)
-    except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
+    except TOO_LATE as late:
         return _render_lost(request, late, assignment_id, posted.answers)
     if not _is_htmx(request):
         if "do" not in request.POST:
@@ -213,11 +216,12 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect_with_receipt(
             redirect("review:case", assignment_id), posted.local, anchor=_anchor_after_reload(request, posted.answers)
         )
+    answers = without_blank_rows(posted.answers)
     context = {
         "draft": saved,
         "rows": posted_corrections(posted),
-        "asks_why": case_page.asks_why(posted.turn, without_blank_rows(posted.answers)),
-        "needs_declaration": case_page.needs_declaration(posted.turn, without_blank_rows(posted.answers)),
+        "asks_why": posted.turn.needs_reason(answers),
+        "needs_declaration": posted.turn.needs_declaration(answers),
         "oob": True,
         **case_page.lease_context(saved.assignment),
     }
@@ -252,11 +256,17 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
         return draft(request, assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        turn = posted.turn
-        turn = first_look.reveal(turn.physician, assignment_id, posted.token, posted.answers, turn=turn)
+        turn = first_look.reveal(
+            posted.turn.physician,
+            assignment_id,
+            posted.token,
+            posted.answers,
+            revision=posted.revision,
+            turn=posted.turn,
+        )
     except errors.Incomplete as incomplete:
         return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
-    except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
+    except TOO_LATE as late:
         return _render_lost(request, late, assignment_id, posted.answers)
     return _show_case_after_post(request, assignment_id, posted.local, turn)
 
@@ -291,7 +301,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
                 )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
         return _render_refused(request, refused, assignment_id, posted, answers)
-    except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
+    except TOO_LATE as late:
         return _render_lost(request, late, assignment_id, answers)
     if turn.following is not None:
         committed = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
@@ -318,9 +328,12 @@ def retract(request: HttpRequest, review_id: int) -> HttpResponse:
 def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Return the case to the queue, after saving the draft."""
     posted = read_posted(request, assignment_id)
-    with suppress(errors.StaleDraft):  # another window has saved a later draft; keep that one
-        _save(posted, posted.answers)
-    claims.release(posted.turn.physician, assignment_id, posted.token)
+    try:
+        with suppress(errors.StaleDraft):  # another window has saved a later draft; keep that one
+            _save(posted, posted.answers)
+        claims.release(posted.turn.physician, assignment_id, posted.token)
+    except TOO_LATE as late:
+        return _render_lost(request, late, assignment_id, posted.answers)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
     return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
@@ -379,7 +392,7 @@ def _render_refused(
         pass
     except errors.StaleDraft as error:  # another window has saved a later draft; keep that one
         stale = error
-    except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
+    except TOO_LATE as late:
         return _render_lost(request, late, assignment_id, answers)
     _show_at(request, reverse("review:case", args=[assignment_id]))
     return case_page.render_case(
@@ -401,7 +414,7 @@ def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: 
     context = {
         "error": late,
         "local": f"mhb-draft:{me.pk}:{turn.assignment.public_id}:",
-        "kept": plain_text(turn.case.localized_spec.form, typed),
+        "kept": plain_text(turn.shows.form, typed),
         # False if another window's version was kept (`detail` says so) or the review was submitted.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }

@@ -196,6 +196,12 @@ class ReviewTurn:
             return objection_among(self.reviews)
         return None
 
+    @property
+    def is_dispute_about_rubrics(self) -> bool:
+        """Whether an adjudicator sees that both reviewers approve, with different rubrics."""
+        verdicts = {review.role: review.verdict for review in self.reviews if review.role in REVIEWERS}
+        return self.is_vote and list(verdicts.values()) == [Verdict.APPROVE] * len(REVIEWERS)
+
     # ------------------------------------------------------------------------------- what is asked
 
     @property
@@ -227,32 +233,38 @@ class ReviewTurn:
             return answers_from_json(own[-1].answers)
         return None
 
+    @cached_property
+    def first_review(self) -> Answers | None:
+        """The first reviewer's answers, with which a secondary compares their own."""
+        if self.moment is Moment.CONFIRM:
+            return self.review_by(Role.PRIMARY)
+        return None
+
     @property
     def rejected_before(self) -> bool:
         """Whether the physician sees that the first reviewer rejected: to approve is to dissent."""
-        primary = None
-        if self.moment is Moment.CONFIRM:
-            primary = self.review_by(Role.PRIMARY)
-        return primary is not None and primary.verdict == Verdict.REJECT
+        return self.first_review is not None and self.first_review.verdict == Verdict.REJECT
 
     @cached_property
     def declares(self) -> bool:
         """Whether changed rubrics have to be declared a change of wording or of meaning."""
         policy = self.case.frozen.policy
-        return self.is_revealed and consolidation.may_declare(policy, self.role, self.phase)
+        return consolidation.may_declare(policy, self.role, self.phase) and self.is_revealed
 
-    def changes_rubrics(self, answers: Answers) -> bool:
-        """Whether `answers` approve other rubrics than the first reviewer.
+    def needs_declaration(self, answers: Answers) -> bool | None:
+        """Whether `answers` approve other rubrics than the first reviewer, which must be declared.
 
-        Where that reviewer's answers are hidden: other rubrics than were generated.
+        Where that reviewer's answers are hidden: other rubrics than were generated. None where
+        nothing has to be declared.
         """
-        primary = None
-        if self.moment is Moment.CONFIRM:
-            primary = self.review_by(Role.PRIMARY)
-        return consolidation.changes_rubrics(self.case.frozen.form, answers, primary)
+        if not self.declares:
+            return None
+        return consolidation.changes_rubrics(self.case.frozen.form, answers, self.first_review)
 
-    def changes_committed(self, answers: Answers) -> bool:
-        """Whether `answers` differ from what the physician committed blind."""
+    def needs_reason(self, answers: Answers) -> bool | None:
+        """Whether `answers` differ from those committed blind; None where there are none yet."""
+        if self.phase is not Phase.CONFIRM:
+            return None
         if self.moment is not Moment.CONFIRM or self.submitted is None:
             return False
         return is_changed(self.asks, self.submitted, self.with_first_look(answers))

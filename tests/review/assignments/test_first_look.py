@@ -29,6 +29,7 @@ from tests.review.factories import (
     submit,
     take_first_look,
 )
+from tests.review.pages import Browse, text_of
 
 pytestmark = pytest.mark.django_db
 SEALED = ("Neurostatin?", "does not exist", "Gives no dose", "definitely false", "why it came back", "Disputed")
@@ -67,6 +68,33 @@ def test_an_admin_sees_the_whole_case(ana: User, adela: User) -> None:
     case = first_look_case()
     assignment = claim(ana)
     assert ReviewTurn(adela, assignment).shows == case.frozen
+
+
+def test_a_first_look_that_arrives_too_late_is_kept_as_a_draft(browse: Browse, ana: User, adela: User) -> None:
+    case = first_look_case()
+    assignment = claim(ana)
+    cases_services.withdraw(case.pk, actor=adela, reason="Wrong patient.")
+    # `false` is asked after the reveal only: its words are no longer for her.
+    fields = {"question.natural": "no", "question.natural.note": "Stiff.", "question.false": "yes"}
+    address = reverse("review:reveal", args=[assignment.pk])
+    page = browse(ana).post(address, {**fields, "token": str(assignment.token), "revision": "0"})
+    assert page.status_code == errors.CaseClosed.status
+    assert "Stiff." in text_of(page)
+    assert "If you get this case again" in text_of(page)
+    assert not any(word in page.content.decode() for word in SEALED)
+    assert assignment.drafts.get().answers["questions"]["natural"] == {"value": "no", "note": "Stiff."}
+    again = browse(ana).get(reverse("review:case", args=[assignment.pk]))
+    assert "Stiff." in text_of(again), "the page of a withdrawn case still has what was typed"
+
+
+def test_a_case_that_is_returned_too_late_shows_what_was_typed(browse: Browse, ana: User, adela: User) -> None:
+    case = first_look_case()
+    assignment = claim(ana)
+    cases_services.withdraw(case.pk, actor=adela, reason="Wrong patient.")
+    fields = {"question.natural": "no", "question.natural.note": "Stiff.", "token": str(assignment.token)}
+    page = browse(ana).post(reverse("review:release", args=[assignment.pk]), fields)
+    assert page.status_code == errors.CaseClosed.status
+    assert "Stiff." in text_of(page)
 
 
 def test_a_review_needs_a_first_look(ana: User) -> None:

@@ -144,7 +144,7 @@ def refusals(turn: ReviewTurn, fields: list[list[str]]) -> list[Problem]:
 def flags_of(turn: ReviewTurn, fields: list[list[str]]) -> dict[str, str]:
     """What the server answers to the draft of a confirmation: whether a reason is asked."""
     changed = "no"
-    if turn.changes_committed(answers_in(turn, fields)):
+    if turn.needs_reason(answers_in(turn, fields)):
         changed = "yes"
     return {"changed": changed}
 
