@@ -280,7 +280,7 @@ def ineligibility(physician: User, assignment: Assignment) -> object | None:
     if Assignment.objects.filter(case=assignment.case_id, physician=physician).exists():
         return _("This physician already has a role in this case.")
     if Declined.objects.filter(case=assignment.case_id, physician=physician).exists():
-        return _("This physician declined this case, or an admin reopened their role.")
+        return _("This physician declined this case, lost their role in it, or read it in another role.")
     if assignment.other_hospital and not physician.hospital.strip():
         return _(
             "This case requires a different hospital from the first reviewer's, and this physician has "

@@ -211,7 +211,8 @@ class ActiveInterval(models.Model):
 class Declined(models.Model):
     """A case declined by a physician, with the reason; never offered to that physician again.
 
-    Also written when an admin resets a role whose holder has left (`retraction.reopen_role`).
+    Also written for who has read what is hidden from them: holders of roles that admins reopened
+    (`retraction`), new physicians who had another role (`accounts.set_role`).
     """
 
     class Reason(models.TextChoices):

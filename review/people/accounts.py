@@ -15,7 +15,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -27,7 +27,7 @@ from review.audit.chain_entries import canonical
 from review.audit.trail import PERSON_EVENTS, record, record_person, recording_events
 from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
-from review.models import Assignment, ChainHead, Event, PersonEvent, User
+from review.models import Assignment, Case, ChainHead, Declined, Event, PersonEvent, User
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
@@ -188,7 +188,10 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
 
 @recording_events()
 def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **because: str) -> User:
-    """Change an account's role and end its sessions and API tokens, which were for other rights."""
+    """Change an account's role and end its sessions and API tokens, which were for other rights.
+
+    A new physician is offered no open case of which they have read what is hidden from physicians.
+    """
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
     user = _lock_user(person_id, actor)
@@ -196,9 +199,26 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
         change = {"before": user.role, "role": str(role)}
         _store(user, role=role)
         record_person(user, PersonEvent.Kind.ROLE, actor, **change, **because, **end_access(user))
-        if role != UserRole.PHYSICIAN:
+        if role == UserRole.PHYSICIAN:
+            _exclude_read_cases(user)
+        else:
             _free_reserved(user, actor)
     return user
+
+
+def _exclude_read_cases(user: User) -> None:
+    """Never offer the open cases whose reviews, or traps before a first look, the user has read."""
+    reads = PersonEvent.objects.filter(kind=PersonEvent.Kind.READ, actor=user, person=None)
+    opened = {data["case"] for data in reads.values_list("data", flat=True)}
+    hidden = Q(reviews__isnull=False) | Q(spec__policy__reveal_first_look=True)
+    cases = Case.objects.filter(hidden, pk__in=opened, closed_at=None).exclude(assignments__physician=user)
+    Declined.objects.bulk_create(
+        [
+            Declined(case=case, physician=user, reason=Declined.Reason.OTHER, at=timezone.now())
+            for case in cases.only("pk").distinct()
+        ],
+        ignore_conflicts=True,
+    )
 
 
 @recording_events()

@@ -22,13 +22,19 @@ from review.assignments import correction as assignments_correction
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Draft, FirstLook, Retraction, Review, Rewording, User
+from review.people import accounts
 from review.rewordings import queries as rewordings_queries
 from review.rewordings import services as rewordings_services
+from review.rules.permissions import UserRole
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
 from review.turns.turn import ReviewTurn, readable_reviews, turn_of
 from tests.conftest import Clock
 from tests.review.factories import (
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
+    account,
     approval,
     case_in_adjudication,
     case_in_secondary,
@@ -334,3 +340,17 @@ def test_copies_are_mixed_in_only_for_physicians_who_review_first(
     with override_settings(MHB_REPEAT_SHARE=1):
         claims.claim_next(User.objects.get(pk=ana.pk))
     assert Case.objects.filter(kind=Case.Kind.REPEAT).count() == copies
+
+
+def test_a_new_physician_reviews_no_case_that_they_read_in_another_role(browse: Browse, adela: User, ana: User) -> None:
+    reviewed = case_in_secondary(ana)
+    hidden = open_case(2, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
+    plain = open_case(3)
+    former = account("former", UserRole.ADMIN)
+    for case in (reviewed, hidden, plain):
+        assert browse(former).get(reverse("review:history", args=[case.pk])).status_code == 200
+    accounts.set_role(former.pk, UserRole.PHYSICIAN, actor=adela)
+    former.refresh_from_db()
+    assert claim_and_submit(former, approval()).case == plain, "nothing of it was hidden from its first reviewer"
+    assert claims.claim_next(former) is None
+    assert claim(account("fresh")).case == reviewed
