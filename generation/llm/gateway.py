@@ -54,6 +54,7 @@ from generation.llm.reply_reading import (
     read_completion,
     read_embeddings,
     read_shape,
+    sentence_error,
 )
 from generation.llm.request_body import (
     FORMAT_NAMES,
@@ -464,7 +465,9 @@ class Gateway:
             what = "Not a chat completion"
             if vector_count:
                 what = "No embeddings"
-            unread = ServerError(f"{what}: {clean(text, client.key)}", http_status=status)
+            unread = sentence_error(text, client.key) or ServerError(
+                f"{what}: {clean(text, client.key)}", http_status=status
+            )
         return billed(unread, text), status
 
     @staticmethod

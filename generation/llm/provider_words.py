@@ -88,11 +88,12 @@ WORDINGS: Mapping[type[LLMError], str] = {
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
     r"|stream[^.]{0,30} (?:must be|has to be|should be|to) (?:set to )?true",
-    NotFound: r"not a valid model|invalid model name|no such model|unexpected endpoint or method|"
+    NotFound: r"not a valid model|invalid model name|no such model|unsupported model\b|unexpected endpoint or method|"
     r"model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
 }
-# Names of errors in the text of a proxy.
+# Names of errors in the text of a proxy, and a status that it quotes.
 NAMED = re.compile(r"\blitellm\.([A-Za-z]{1,60})")
+_QUOTED_STATUS = re.compile(r"\berror code: ([45]\d\d)\b", re.IGNORECASE)
 # "insufficient quota" is what some providers say for "not so fast".
 ABOUT_RATE = re.compile(
     r"per[ -]?(?:second|minute|hour|day)|rate[ -]?limit|token[ -]limit|\b[rt]p[md]\b|(?:retry|try again) (?:in|after)"
@@ -146,6 +147,9 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
 
     `status`: 0 where none was said, so that the wording decides.
     """
+    quoted = _QUOTED_STATUS.search(text)
+    if not status and quoted:
+        status = int(quoted[1])
     if status >= 500 and _TEMPLATE.search(text):  # whatever its code says: it is no fault that passes
         return BadRequest
     if status >= 500 and _NO_ROOM.search(text):

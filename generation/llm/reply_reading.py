@@ -9,8 +9,19 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, OtherService, ServerError, StreamsOnly
-from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, page_title, status_error
+from generation.llm.errors import (
+    AuthFailed,
+    BrokenReply,
+    ContentFiltered,
+    LLMError,
+    NoCredit,
+    NotFound,
+    OtherService,
+    RateLimited,
+    ServerError,
+    StreamsOnly,
+)
+from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, model_error, page_title, status_error
 from generation.llm.parsing import extract_json, format_vectors, reject_duplicate_keys, storable
 from generation.llm.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.reasoning import split_reasoning
@@ -35,6 +46,8 @@ _REASONING_BLOCKS = ("thinking_blocks", "reasoning_details", "reasoning", "think
 # Where a choice may say why it ended. The first counts, unless it hides what another says.
 _FINISH_REASONS = ("finish_reason", "native_finish_reason", "finishReason", "stop_reason", "done_reason")
 
+MAX_SENTENCE = 300  # characters of an error in plain text
+_SAID_IN_PLAIN_TEXT = (AuthFailed, NoCredit, NotFound, RateLimited)
 Shape = TypeVar("Shape", bound=BaseModel)
 Check = Callable[[str], None]  # raises BrokenReply to refuse a text
 
@@ -189,9 +202,22 @@ def read_error(error: Any, api_key: str, reply: Reply | None = None) -> LLMError
         number = int(code)
     if number not in range(400, 600):
         number = 0
-    named = status_error(number, error, code, api_key)
+    named = model_error(status_error(number, error, code, api_key), number)
     named.reply = reply
     return named
+
+
+def sentence_error(text: str, api_key: str) -> LLMError | None:
+    """The named error that a gateway says in plain text, with status 200; None for other texts.
+
+    Only what no repetition cures, or cures soon: the text may be a part of an answer.
+    """
+    if len(text) > MAX_SENTENCE or text.lstrip().startswith(("{", "[", '"')):
+        return None
+    named = read_error(text, api_key)
+    if isinstance(named, _SAID_IN_PLAIN_TEXT):
+        return named
+    return None
 
 
 def _blocked_prompt(body: Any) -> str:

@@ -101,7 +101,8 @@ _ALTERNATION = re.compile(
 )
 _SYSTEM = re.compile(
     r"\b(?:system|developer)\b[^.]{0,60}(?:\bnot\b|n't|unsupported|unknown|invalid)|"
-    r"(?:unsupported|unknown|invalid|unexpected|only)[^.]{0,60}\b(?:role|system)",
+    r"(?:unsupported|unknown|invalid|unexpected|only)[^.]{0,60}\b(?:role|system)|"
+    r"\bsystem message must be (?:at the beginning|first)",
     re.IGNORECASE,
 )
 

@@ -126,13 +126,23 @@ def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LL
     """The named error for a failed response to a completion or embeddings request."""
     if response.is_redirect:
         return NotFound(_redirect_detail(response, api_key), http_status=response.status_code)
-    error = file_error(response, text, api_key)
-    # The path or the model is wrong; elsewhere a file or a batch may be missing.
-    if response.status_code in (404, 410) and type(error) is BadRequest and not speaks_of_format(error.detail):
-        unknown = NotFound(error.detail, http_status=response.status_code)
-        unknown.said = error.said
-        return unknown
-    return error
+    return model_error(file_error(response, text, api_key), response.status_code)
+
+
+_NO_IMAGES = re.compile(r"support(?:s|ed)? (?:for )?images?\b|image inputs? (?:is|are) not", re.IGNORECASE)
+
+
+def model_error(error: LLMError, status: int) -> LLMError:
+    """The error of a completion or embeddings request with this status.
+
+    What is not found is the path or the model, where for files it may be a file or a batch.
+    """
+    about_request = speaks_of_format(error.detail) or _NO_IMAGES.search(error.detail)
+    if status not in (404, 410) or type(error) is not BadRequest or about_request:
+        return error
+    unknown = NotFound(error.detail, http_status=error.http_status)
+    unknown.said = error.said
+    return unknown
 
 
 def status_error(

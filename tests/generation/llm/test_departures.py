@@ -5,9 +5,11 @@ are written by hand after the reports. No request goes there.
 """
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel
 
 from generation.llm.errors import (
     BadRequest,
@@ -17,12 +19,25 @@ from generation.llm.errors import (
     LLMError,
     NotFound,
     OtherService,
+    RateLimited,
+    ServerError,
     StillWriting,
 )
+from generation.llm.gateway import Gateway
 from generation.llm.provider_words import Ending
 from generation.llm.types import Reply
 from generation.trials.findings import of_refusal
-from tests.generation.llm.helpers import Answer, Ledger, ask, completion, error_body, fake_endpoint
+from tests.generation.llm.helpers import (
+    HELLO,
+    Answer,
+    Ledger,
+    ask,
+    completion,
+    error_body,
+    fake_endpoint,
+    in_gateway,
+    settings_for,
+)
 
 
 class Departure(NamedTuple):
@@ -48,6 +63,7 @@ TEMPLATE = (
     "calls and results."
 )
 GEMMA = "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/..."
+QWEN = "Error: Jinja Exception: System message must be at the beginning."
 DEPARTURES = (
     Departure(
         "llama.cpp",
@@ -247,11 +263,168 @@ DEPARTURES = (
         Answer(error_body("Failed to validate JSON.", code="json_validate_failed", failed_generation="{"), 400),
         BrokenReply,
     ),
+    Departure(
+        "Ollama",
+        "2026-09, ollama/ollama#18241",
+        Answer(error_body(f"{QWEN}", code=500, type="server_error"), 500),
+        BadRequest,
+        finding="no_system_role",
+    ),
+    Departure(
+        "llama.cpp",
+        "2026-08, Mangi-11/Eta#59; 2026-07, lemonade-sdk/lemonade#2674",
+        Answer(
+            error_body(f"Unable to generate parser for this template. Automatic parser generation failed: {QWEN}"), 400
+        ),
+        BadRequest,
+        finding="no_system_role",
+    ),
+    Departure(
+        "LM Studio",
+        "0.4.15, lmstudio-ai/lmstudio-bug-tracker#1999 and #2298",
+        Answer(
+            {
+                "error": {
+                    "type": "api_error",
+                    "message": "Engine protocol predict request returned 400: "
+                    + json.dumps(error_body(f"Unable to generate parser for this template. {QWEN}", code=400)),
+                }
+            },
+            500,
+        ),
+        BadRequest,
+        finding="no_system_role",
+    ),
+    Departure(
+        "Anthropic, compatible",
+        "2026-05, anthropics/claude-code#61412",
+        Answer(error_body("role 'system' is not supported on this model"), 400),
+        BadRequest,
+        finding="no_system_role",
+    ),
+    Departure(
+        "Bedrock",
+        "2026-08, deepgram/deepgram-python-sdk#760",
+        Answer(
+            {
+                "message": "A conversation must start with a user message. Try again with a conversation that starts with a "
+                "user message."
+            },
+            400,
+        ),
+        BadRequest,
+        finding="alternating_roles",
+    ),
+    Departure(
+        "DeepSeek",
+        "2026-06, microsoft/autogen#7864",
+        Answer(error_body("deepseek-reasoner does not support successive user or assistant messages"), 400),
+        BadRequest,
+        finding="alternating_roles",
+    ),
+    Departure(
+        "OpenRouter",
+        "2026-09, nodetool-ai/nodetool#5755",
+        Answer({"error": {"message": "No endpoints found that support image input", "code": 404}}),
+        BadRequest,
+        finding="images",
+    ),
+    Departure(
+        "OpenRouter",
+        "2026-09, nodetool-ai/nodetool#5755, with its status",
+        Answer({"error": {"message": "No endpoints found that support image input", "code": 404}}, 404),
+        BadRequest,
+        finding="images",
+    ),
+    Departure(
+        "OpenRouter",
+        "its documentation of errors",
+        Answer({"error": {"message": "No endpoints found for acme/medical-7b.", "code": 404}}),
+        NotFound,
+    ),
+    Departure(
+        "OpenRouter",
+        "2026-07, xyOz-dev/Saturn#43",
+        Answer({"error": {"message": "Rate limit exceeded: upstream", "code": 429}, "user_id": "u"}),
+        RateLimited,
+    ),
+    Departure(
+        "OpenRouter",
+        "2026-09, nodetool-ai/nodetool#5755, the error on a choice",
+        Answer(
+            {
+                **completion(""),
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "error",
+                        "message": {"role": "assistant", "content": ""},
+                        "error": {"code": 502, "message": "Provider disconnected"},
+                    }
+                ],
+            }
+        ),
+        ServerError,
+    ),
+    Departure(
+        "a gateway",
+        "2026-08, maximhq/bifrost#5963",
+        Answer(
+            {"object": "chat.completion", "choices": None, "usage": None, "error": {"message": "Upstream overloaded"}}
+        ),
+        ServerError,
+    ),
+    Departure(
+        "a gateway",
+        "2026-06, XpressAI/xaibo#36",
+        Answer({"code": "rate_limit_daily", "message": "Error code: 429 - the daily limit of requests is reached"}),
+        RateLimited,
+    ),
+    Departure(
+        "a gateway",
+        "2026-03, HKUDS/nanobot#2289",
+        Answer("unsupported model: MiniMax/MiniMax-M2.7"),
+        NotFound,
+    ),
+    Departure(
+        "a gateway",
+        "2026-09, earendil-works/pi#9418",
+        Answer("<!DOCTYPE html><html lang='en'><title>Not found</title>" + "<script></script>" * 400, 404),
+        NotFound,
+    ),
+    Departure(
+        "a gateway",
+        "2026-07, JuiceBoxxGames/utsuwa#67; 2026-05, openclaw/openclaw#84697",
+        Answer("<!DOCTYPE html><html><head><meta charset='utf-8'><title>A website</title></head></html>"),
+        OtherService,
+    ),
+    Departure(
+        "vLLM",
+        "2026-07, langchain-ai/langchain#39008: the number of the token that stopped it",
+        Answer({**completion("No."), "choices": [{**completion("No.")["choices"][0], "stop_reason": 151645}]}),
+        Ending.COMPLETE,
+        text="No.",
+    ),
+    Departure(
+        "vLLM",
+        "2026-07, langchain-ai/langchain#39008: token 0",
+        Answer({**completion("No."), "choices": [{**completion("No.")["choices"][0], "stop_reason": 0}]}),
+        Ending.COMPLETE,
+        text="No.",
+    ),
+    Departure(
+        "Ollama",
+        "2026-09, browser-use/browser-use#5684: no count of a prompt that was in the cache",
+        choice({"content": "No."}, "stop", {"completion_tokens": 2, "total_tokens": 2}),
+        Ending.COMPLETE,
+        text="No.",
+    ),
     Departure("a proxy", "its page for signing in", Answer("\n<!doctype html><title>Sign in</title>"), OtherService),
 )
 SENT = {
     "alternating_roles": {"messages": [{"role": "user"}, {"role": "user"}]},
     "no_system_role": {"messages": [{"role": "system"}, {"role": "user"}]},
+    "images": {"messages": [{"role": "user"}]},
     "": {"messages": [{"role": "user"}]},
 }
 
@@ -272,7 +445,125 @@ def test_what_servers_answer_is_read_as_what_it_is(row: Departure) -> None:
     assert ledger[0].error == row.outcome.__name__
     said = row.answer.body if isinstance(row.answer.body, str) else json.dumps(row.answer.body)
     if row.outcome is BadRequest:
-        assert of_refusal(said, SENT[row.finding], has_images=False).code == (row.finding or "refused")
+        assert of_refusal(said, SENT[row.finding], has_images=row.finding == "images").code == (
+            row.finding or "refused"
+        )
+
+
+class Complaint(NamedTuple):
+    """What a server says of a schema or limit; `body`: a part of the request that it then takes."""
+
+    server: str
+    source: str
+    answer: Answer
+    body: dict[str, Any]
+
+
+OBJECT: dict[str, Any] = {"response_format": {"type": "json_object"}}
+NO_FORMAT: dict[str, Any] = {"response_format": None}
+SCHEMA_COMPLAINTS = (
+    Complaint(
+        "Fireworks",
+        "2026-06, earendil-works/pi#5352",
+        Answer(error_body("JSON Schema not supported: could not understand the instance `{'required': ['x']}`."), 400),
+        OBJECT,
+    ),
+    Complaint(
+        "Cerebras",
+        "2026-06, elizaOS/eliza#8854; 2025-08, musistudio/claude-code-router#708",
+        Answer(
+            {
+                "message": "Unsupported JSON schema fields: {'minItems', 'items'}",
+                "type": "invalid_request_error",
+                "param": "response_format",
+                "code": "wrong_api_format",
+            },
+            400,
+        ),
+        OBJECT,
+    ),
+    Complaint(
+        "OpenRouter",
+        "2026-07, sherifkozman/the-llm-council#55",
+        Answer(
+            error_body("output_config.format.schema: For 'number' type, properties maximum, minimum are not supported"),
+            400,
+        ),
+        OBJECT,
+    ),
+    Complaint(
+        "Anthropic, compatible",
+        "2026-06, laravel/ai#715",
+        Answer(
+            {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config: minLength"}}, 400
+        ),
+        OBJECT,
+    ),
+    Complaint(
+        "OpenCode Zen",
+        "2026-08, anomalyco/opencode#43371",
+        Answer(error_body("Upstream request failed", code="unsupported_keyword"), 400),
+        OBJECT,
+    ),
+    Complaint(
+        "a gateway",
+        "2026-06, XpressAI/xaibo#36: an error of the provider with status 200",
+        Answer(
+            {"code": "invalid_request", "message": "Error code: 400 - response_format is not supported by this model"}
+        ),
+        OBJECT,
+    ),
+    Complaint(
+        "Groq",
+        "2026-02, mattpocock/evalite#384",
+        Answer(error_body("Generated JSON does not match the expected schema. Please adjust your prompt."), 400),
+        NO_FORMAT,
+    ),
+    Complaint(
+        "Groq",
+        "2026-08, Alishahryar1/free-claude-code#1354",
+        Answer(
+            error_body(
+                "`max_completion_tokens` must be less than or equal to `16`, the maximum value for "
+                "`max_completion_tokens` is less than the `context_window` for this model",
+                param="max_completion_tokens",
+            ),
+            400,
+        ),
+        {"max_tokens": 16},
+    ),
+    Complaint(
+        "Groq",
+        "2026-07, Alishahryar1/free-claude-code#955: without marks",
+        Answer(
+            error_body(
+                "max_completion_tokens must be less than or equal to 40, the maximum value for max_completion_tokens is "
+                "less than the context_window for this model"
+            ),
+            400,
+        ),
+        {"max_tokens": 40},
+    ),
+)
+
+
+class Verdict(BaseModel):
+    met: bool
+
+
+@pytest.mark.parametrize("row", SCHEMA_COMPLAINTS, ids=lambda row: f"{row.server}: {row.source}")
+def test_what_a_server_says_of_a_schema_or_limit_shapes_the_next_request(row: Complaint) -> None:
+    ledger = Ledger()
+    request = replace(HELLO, max_tokens=64)
+
+    async def judge(gateway: Gateway) -> Any:
+        return await gateway.ask_structured(settings_for(target.url), request, Verdict)
+
+    with fake_endpoint(row.answer, '{"met": true}') as target:
+        _reply, verdict = in_gateway(judge, ledger)
+    assert verdict.met
+    assert len(ledger) == 2
+    assert {name: target.bodies[1].get(name) for name in row.body} == row.body
 
 
 def test_all_ten_servers_are_in_the_table() -> None:
