@@ -150,6 +150,6 @@ def _findings(tries: Sequence[Sent]) -> list[TrialFinding]:
                 code = "images"
             else:
                 code = finding.code
-            if code != "silent":
+            if code not in ("silent", "slow"):
                 found.setdefault(code, replace(finding, code=code))
     return list(found.values())

@@ -15,6 +15,7 @@ from generation.llm.errors import (
     ContextTooLong,
     LLMError,
     StreamsOnly,
+    TimedOut,
     UnknownEnding,
     in_words,
 )
@@ -55,6 +56,7 @@ WORDS: dict[str, str | Promise] = {
     "ending": _("Its reply ended in a way that is not known. Decide on the endpoint's page what that means."),
     "no_batches": _("It takes no provider batches, which the endpoint says it supports."),
     "silent": _("It did not answer."),
+    "slow": _("This try waited no longer. The job waits as long as the endpoint's timeout."),
 }
 # Every request would be refused: the job does not begin before a person has decided.
 BLOCKING = frozenset(
@@ -163,7 +165,10 @@ def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
         has_images = any(message.images for message in sent.request.messages)
         return of_refusal(detail, body, has_images=has_images)
     if last is not None and last.error:
-        return TrialFinding("silent", in_words(last.error, detail))
+        code = "silent"
+        if sent.hurried and last.error == TimedOut.__name__ and last.http_status is None:
+            code = "slow"
+        return TrialFinding(code, in_words(last.error, detail))
     return TrialFinding("silent", str(error)[:500])
 
 

@@ -27,7 +27,7 @@ class Sent:
     `value`: what the parser made of the reply, if a shape was asked for. `error`: None if the reply
     can be used. `calls`: the lines of the ledger. `context`: the length of the context, if the
     endpoint was asked for it and tells it. `no_batches`: why it takes no provider batches, if they
-    were tried.
+    were tried. `hurried`: its endpoint may take longer than this waited.
     """
 
     request: Request
@@ -38,6 +38,7 @@ class Sent:
     calls: tuple[Call, ...] = ()
     context: int | None = None
     no_batches: LLMError | None = None
+    hurried: bool = False
 
     @property
     def last(self) -> Attempt | None:
@@ -110,7 +111,16 @@ async def _send(
                 no_batches = failure
     if isinstance(error, LaneOver) and attempts and attempts[-1].error:
         error = LLMError(in_words(attempts[-1].error, attempts[-1].detail))
-    return Sent(request, tuple(attempts), reply, value, error, context=context, no_batches=no_batches)
+    return Sent(
+        request,
+        tuple(attempts),
+        reply,
+        value,
+        error,
+        context=context,
+        no_batches=no_batches,
+        hurried=endpoint.timeout > seconds,
+    )
 
 
 send = async_to_sync(_send)

@@ -1,5 +1,6 @@
 """Each model is tried once with what a run will send, before the first row is taken."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -217,6 +218,34 @@ def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release
     (tried,) = run.model_checks[str(dead.pk)]["tried"]
     assert [finding["code"] for finding in tried["findings"]] == ["silent"]
     assert "no-such-host.invalid cannot be resolved" in tried["findings"][0]["detail"]
+
+
+@pytest.mark.django_db
+def test_a_slow_model_is_waited_for_no_longer_than_the_try_and_then_by_its_own_timeout(
+    release: Release, client: Client, admin_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[str] = set()
+
+    async def slow_at_first(request: web.Request) -> web.Response:
+        model = (await request.json())["model"]
+        if model == "slow" and model not in asked:
+            asked.add(model)
+            await asyncio.sleep(2)
+        return web.json_response(completion(MET))
+
+    monkeypatch.setattr(checking, "SECONDS", 1.0)
+    with run_in_background(app_of(slow_at_first)) as url:
+        slow, judge = endpoint(url, "slow", timeout=30), endpoint(url, "judge")
+        run = services.launch_run(RunSettings(release=release, endpoints=[slow], judge=judge))
+        work(run.pk)
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    (tried,) = run.model_checks[str(slow.pk)]["tried"]
+    assert ([finding["code"] for finding in tried["findings"]], tried["blocks"]) == (["slow"], False)
+    client.force_login(admin_user)
+    page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert "no answer yet" in page
+    assert "not usable" not in page
 
 
 def sent(text: str, body: dict[str, Any], error: LLMError | None = None, **usage: int) -> Sent:
