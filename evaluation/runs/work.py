@@ -10,14 +10,23 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, Vote
 from evaluation.numbers.rules import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
-from evaluation.protocol import EXCLUDED, JUDGED, Decision, Protocol, Rubric, Sample
+from evaluation.protocol import EXCLUDED, JUDGED, Decision, Judging, Protocol, Rubric, Sample, SampleJudging
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
-from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, applicable, format_score, rubrics_of
+from evaluation.runs.rows.reading import (
+    Reader,
+    ResponseReading,
+    Rubrics,
+    applicable,
+    check_explained,
+    format_score,
+    rubrics_of,
+)
 from generation.engine import provider_batches
 from generation.engine.bound_models import BoundModels, Groups
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
@@ -298,7 +307,7 @@ class _RunWork:
             request = judging.judge(sample, rubric, response.variant, text)
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
             models = self._bind_judge(lane, row, response.sample_id, response.subject)
-            decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
+            decision = await _decision(models, request, judging)
             end = row, Status.DONE, asdict(decision)
         except REQUEUE_ERRORS:
             raise
@@ -322,7 +331,7 @@ class _RunWork:
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
             decisions: dict[str, list[Decision]] = defaultdict(list)
             models = self._bind_judge(lane, row, response.sample_id, response.subject)
-            for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
+            for key, decision in await _decisions(models, request, judging):
                 decisions[key].append(decision)
             ends = []
             for joint_row in rows:
@@ -453,7 +462,7 @@ class _RunWork:
         judging = queries.judging_of(self.protocol, rubric, self.run)
         request = as_numbered(judging.judge(sample, rubric, variant, text))
         try:
-            decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
+            decision = await _decision(models, request, judging)
         except BrokenReply as error:
             return {"verdict": "", **_error_fields(error)}
         return _decided(decision.verdict)
@@ -474,7 +483,7 @@ class _RunWork:
         ordered = queries.shuffled_rubrics(self.run, sample.key, rubrics)
         request = as_numbered(judging.judge(sample, ordered, variant, text))
         decisions: dict[str, list[Decision]] = defaultdict(list)
-        for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
+        for key, decision in await _decisions(models, request, judging):
             decisions[key].append(decision)
         verdicts = {}
         for rubric in rubrics:
@@ -504,6 +513,24 @@ class _RunWork:
             return [of_sample, f"{of_sample}:{answer}"]
 
         return lane.bind_models({"judge": self.judges[row.asks or 0]}, row, groups)
+
+
+async def _decision(models: BoundModels, request: Request, judging: Judging) -> Decision:
+    """A judge's decision on one rubric."""
+
+    def check(value: BaseModel) -> None:
+        check_explained(request, [judging.decide(value)])
+
+    return judging.decide(await models.ask_structured("judge", request, judging.shape, check=check))
+
+
+async def _decisions(models: BoundModels, request: Request, judging: SampleJudging) -> Sequence[tuple[str, Decision]]:
+    """A judge's decisions on the rubrics of a sample, by their keys."""
+
+    def check(value: BaseModel) -> None:
+        check_explained(request, [decision for _key, decision in judging.decide(value)])
+
+    return judging.decide(await models.ask_structured("judge", request, judging.shape, check=check))
 
 
 def _outcome(reply: Reply) -> Outcome:

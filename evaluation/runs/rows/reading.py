@@ -9,9 +9,12 @@ from evaluation.protocol import Ask, Decision, Protocol, Rubric, Sample
 from evaluation.runs import queries
 from evaluation.runs.rows import chains
 from generation.engine.apart import Apart
+from generation.llm.errors import BrokenReply
 from generation.llm.parsing import readable
+from generation.llm.types import Request
 from generation.models import ReleasedRubric
 
+MIN_REPEATED = 20  # characters of an explanation: a shorter one may be anybody's words
 DIGITS = 6  # decimals of a stored score, far finer than its interval
 Rubrics = Sequence[tuple[int, Rubric]]  # (id, rubric)
 
@@ -66,6 +69,23 @@ class Reader:
     def close(self) -> None:
         """End what the reader has started."""
         self._apart.close()
+
+
+def check_explained(request: Request, decisions: Iterable[Decision]) -> None:
+    """Raise BrokenReply if the reason for a decision is words of the judge's instructions.
+
+    Small models repeat the example there, so that their verdict has no reason.
+    """
+    instructions = _plain(" ".join(message.text for message in request.messages if message.role == "system"))
+    for decision in decisions:
+        explanation = _plain(decision.explanation)
+        if len(explanation) >= MIN_REPEATED and explanation in instructions:
+            raise BrokenReply("The explanation repeats the instructions. Say in your own words why.")
+
+
+def _plain(text: str) -> str:
+    """A text in small letters, with single spaces and without the full stop at its end."""
+    return " ".join(text.casefold().split()).rstrip(".")
 
 
 def rubrics_of(samples: Iterable[int]) -> dict[int, list[tuple[int, Rubric]]]:

@@ -198,8 +198,12 @@ def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Rel
     assert report.numbers.failed == {"m-1": 2}
 
 
+# The example of the judge's instructions, as a small real model gave it back.
+REPEATED = json.dumps({"explanation": "Which words of the  response decide.", "criteria_met": True})
+
+
 @pytest.mark.parametrize(
-    "broken", ["Yes, it does.", verdict_reply("true"), verdict_reply(None), '{"criteria_met": true', "{}"]
+    "broken", ["Yes, it does.", verdict_reply("true"), verdict_reply(None), '{"criteria_met": true', "{}", REPEATED]
 )
 def test_an_unusable_judgment_is_repaired_once_and_then_stays_unjudged(bare: Release, broken: str) -> None:
     with fake_endpoint("I would ask a pharmacist.") as target, fake_endpoint(broken) as judge:
