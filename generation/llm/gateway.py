@@ -223,6 +223,8 @@ class Gateway:
         ledger = ledger or self.ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
+        if isinstance(request, Request):
+            request = effective(settings, request)
         name = identity(settings, request)
         if ledger.find is no_paid_replies:
             return answered(await self._pay(settings, request, client, name, ledger))
@@ -399,9 +401,11 @@ class Gateway:
             raise
         except Exception as failure:  # a bug of ours, but the call was made and is counted
             outcome, status = unexpected_error(failure, client.key), None
-        attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
+        reply = outcome
+        if isinstance(outcome, LLMError):
+            reply = outcome.reply
+        attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status, reply=reply)
         if isinstance(outcome, Reply):
-            attempt = replace(attempt, reply=outcome)
             used = usage_of(attempt)
             counts = admission.leave(ticket, tokens=used.tokens_in + used.tokens_out)
             await ledger.write(attempt)
@@ -411,7 +415,7 @@ class Gateway:
                 counts = False
             else:
                 counts = admission.leave(ticket, outcome)
-            await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
+            await ledger.write(replace(attempt, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
     async def _send(self, draft: Attempt, client: "Client") -> tuple[Reply | LLMError, int | None]:

@@ -160,6 +160,8 @@ def _split_channels(text: str, position: int) -> tuple[str, str] | None:
 
 def _skip_blocks(text: str, position: int, thoughts: list[str]) -> int:
     """Read the blocks at the front; returns where the answer begins."""
+    if not any(first in text for first in "<[◁"):  # every mark begins so; most texts have none
+        return position
     for _block in range(MAX_BLOCKS):
         at = position + len(text[position : position + 1_000]) - len(text[position : position + 1_000].lstrip())
         mark = _MARK.search(text, at)

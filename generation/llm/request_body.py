@@ -58,14 +58,18 @@ class Format(IntEnum):
 
 def effective(settings: ModelSettings, request: Request) -> Request:
     """The request with the sampling settings and limit that apply: its own, else its endpoint's."""
-    applied = {}
-    for name in ("temperature", "top_p", "max_tokens"):
-        applied[name] = getattr(request, name)
-        if applied[name] is None:
-            applied[name] = getattr(settings, name)
+    temperature, top_p, max_tokens = request.temperature, request.top_p, request.max_tokens
+    if temperature is None:
+        temperature = settings.temperature
+    if top_p is None:
+        top_p = settings.top_p
+    if max_tokens is None:
+        max_tokens = settings.max_tokens
     if settings.default_sampling:
-        applied |= {"temperature": None, "top_p": None}
-    return replace(request, **applied)
+        temperature = top_p = None
+    if (temperature, top_p, max_tokens) == (request.temperature, request.top_p, request.max_tokens):
+        return request
+    return replace(request, temperature=temperature, top_p=top_p, max_tokens=max_tokens)
 
 
 def sent_messages(settings: ModelSettings, request: Request) -> tuple[Message, ...]:

@@ -174,7 +174,7 @@ class Client:
         """The response to a request, and its text. Raises ReplyTooLong with the response."""
         response = await self.open(method, place, limit=limit, **request)
         try:
-            data = b"".join([chunk async for chunk in response.aiter_bytes()])
+            data = b"".join([chunk async for chunk in response.aiter_raw()])  # `_UnpackedStream` has unpacked it
             return response, decode_text(data, response.charset_encoding, limit)
         except ReplyTooLong as error:
             error.response = response
