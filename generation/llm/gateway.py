@@ -103,6 +103,14 @@ def answered(reply: Reply) -> Reply:
     return reply
 
 
+Repair = Callable[[Reply, BrokenReply], Request | None]
+
+
+def no_repair(_reply: Reply, _error: BrokenReply) -> Request | None:
+    """No repair: a broken reply is asked for anew."""
+    return None
+
+
 def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str, most: int | None) -> Request | None:
     """The request that asks for a better reply; None if there is no room for one.
 
@@ -213,8 +221,13 @@ class Gateway:
         request: Request | Texts,
         ledger: Ledger | None,
         usable: Callable[[Reply], object],
+        repair: Repair = no_repair,
     ) -> Reply:
-        """The reply to a request, paid for once: a second call waits and finds it in the ledger."""
+        """The reply to a request, paid for once: a second call waits and finds it in the ledger.
+
+        A paid reply that cannot be used is the reply if its `repair` was never answered: the lane
+        was over between the two. Otherwise the model is asked anew.
+        """
         try:
             client = self.client(settings)
         except STOPPING_ERRORS as error:
@@ -243,8 +256,10 @@ class Gateway:
                 try:
                     if found.ending not in (Ending.UNKNOWN, Ending.FILTERED):
                         usable(found)
-                except BrokenReply:
-                    continue
+                except BrokenReply as error:
+                    repaired = repair(found, error)
+                    if repaired is None or await ledger.find(identity(settings, repaired)):
+                        continue
                 output_format = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
                 body = build_body(settings, request, output_format)
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
@@ -355,10 +370,17 @@ class Gateway:
                 check(value)
             return value
 
+        def repair(reply: Reply, error: BrokenReply) -> Request | None:
+            known, longest = self._limits.applied(settings), self._limits.longest_reply(settings)
+            return _repair(request, known, reply, error.detail, longest)
+
         first: BrokenReply | None = None  # the reason that stands if the repair cannot be made
         for left in reversed(range(tries)):
+            may_repair: Repair = no_repair
+            if left:
+                may_repair = repair
             try:
-                reply = await self._ask(settings, request, ledger, read)
+                reply = await self._ask(settings, request, ledger, read, may_repair)
             except REPAIR_ERRORS as error:
                 raise first or error from None
             try:
@@ -367,13 +389,10 @@ class Gateway:
                 error.reply = reply
                 if first is None or first.reply is None or first.reply.ending != Ending.CUT_OFF:
                     first = error
-            known, longest = self._limits.applied(settings), self._limits.longest_reply(settings)
-            repair = None
-            if left:
-                repair = _repair(request, known, reply, first.detail, longest)
-            if repair is None:
+            repaired = may_repair(reply, first)
+            if repaired is None:
                 raise first
-            request = repair
+            request = repaired
         raise ValueError("tries must be at least 1")
 
     async def _attempt(

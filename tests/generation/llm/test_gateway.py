@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 from aiohttp import web
+from pydantic import BaseModel
 
 from generation.llm import admission_control, errors
 from generation.llm import gateway as llm_gateway
@@ -29,6 +30,7 @@ from generation.llm.errors import (
     ContextTooLong,
     EndpointDown,
     KeyMissing,
+    LaneOver,
     LLMError,
     PausedTooLong,
     RateLimited,
@@ -814,6 +816,52 @@ class CachingLedger:
     @property
     def hooks(self):
         return LedgerHooks(self.write, find=self.find)
+
+
+class Verdict(BaseModel):
+    met: bool
+
+
+@pytest.mark.parametrize("ending", ["stop", "length"])
+def test_a_repair_that_the_end_of_a_lane_prevented_is_what_the_next_lane_asks_for(ending):
+    """A slow model's call may outlast its lane: the next one must not pay anew each time."""
+    caching_ledger, calls_allowed = CachingLedger(), 1
+
+    async def check():
+        nonlocal calls_allowed
+        if not calls_allowed:
+            raise LaneOver
+        calls_allowed -= 1
+
+    async def judge(gateway):
+        hooks = replace(caching_ledger.hooks, check=check)
+        settings = settings_for(target.url, max_tokens=50)
+        return await gateway.ask_structured(settings, HELLO, Verdict, ledger=hooks)
+
+    broken = completion("It is", finish_reason=ending)
+    with fake_endpoint(broken, '{"met": true}') as target:
+        with pytest.raises(LaneOver):
+            in_gateway(judge)
+        calls_allowed = 1
+        _reply, verdict = in_gateway(judge)
+    assert verdict.met
+    assert [line.hit_of for line in caching_ledger.lines] == [None, 0, None]
+    first, second = target.bodies
+    assert (first != second, second["max_tokens"]) == (True, {"stop": 50, "length": 100}[ending])
+
+
+def test_a_reply_whose_repair_was_broken_too_is_asked_for_anew():
+    caching_ledger = CachingLedger()
+
+    async def judge(gateway):
+        return await gateway.ask_structured(settings_for(target.url), HELLO, Verdict, ledger=caching_ledger.hooks)
+
+    with fake_endpoint("It is", "Yes", '{"met": true}') as target:
+        with pytest.raises(BrokenReply):
+            in_gateway(judge)
+        _reply, verdict = in_gateway(judge)
+    assert verdict.met
+    assert target.bodies[2] == target.bodies[0]
 
 
 def test_the_same_request_is_paid_for_once_and_the_hit_is_recorded():
