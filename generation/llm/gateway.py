@@ -420,8 +420,9 @@ class Gateway:
             raise
         except Exception as failure:  # a bug of ours, but the call was made and is counted
             outcome, status = unexpected_error(failure, client.key), None
-        reply = outcome
-        if isinstance(outcome, LLMError):
+        if isinstance(outcome, Reply):
+            reply: Reply | None = outcome
+        else:
             reply = outcome.reply
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status, reply=reply)
         if isinstance(outcome, Reply):
