@@ -1,11 +1,13 @@
 """The actions that launch a run and change which models it asks."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from django.core.management.base import CommandError
 from pydantic import Field
 
+from evaluation.judges.costs import judging_costs
 from evaluation.runs import adding, leaving, queries, services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
@@ -40,7 +42,7 @@ class Evaluate(Action):
             given = {"judge": self.judge[0], "further_judges": list(self.judge[1:])}
         settings = run_settings(launch_body(RunSettingsSerializer, self.options, given, self.like))
         if refused := unconfirmed_estimate(self, estimate_run(settings), self.options):
-            return refused
+            return {**refused, "judging": [asdict(way) for way in judging_costs(settings)]}
         run = services.launch_run(settings)
         progress = progress_of(self, RUNS, run, wait=self.options["wait"])
         failed = paused_exit_code(run)

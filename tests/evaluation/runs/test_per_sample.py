@@ -22,7 +22,17 @@ from generation.models.work import Work
 from mhb_site.benchmarks.mhb import protocol
 from review.models import User
 from tests.conftest import Clock, RunConcurrently
-from tests.engine import TARGETS, bare_release, calls, endpoint, evaluate_release, launch_run, make_release, simulator
+from tests.engine import (
+    TARGETS,
+    Manage,
+    bare_release,
+    calls,
+    endpoint,
+    evaluate_release,
+    launch_run,
+    make_release,
+    simulator,
+)
 from tests.generation.llm.helpers import fake_endpoint
 
 pytestmark = pytest.mark.django_db
@@ -105,6 +115,15 @@ def test_verdicts_are_the_same_as_with_one_call_per_rubric(tmp_path: Path, model
     assert [each.calls for each in ways] == judge_calls, "a call a criterion, and a call a sample"
     assert ways[0].tokens_in > ways[1].tokens_in > 0
     assert not costs.judging_costs(RunSettings(release=release, endpoints=tested, judge=None))
+
+
+def test_the_command_shows_the_cost_of_both_ways_before_a_launch(bare: Release, manage: Manage) -> None:
+    tested, judge = [endpoint("http://localhost:9/v1", model).name for model in ("sim-careful", "sim-judge")]
+    code, out, _err = manage("evaluate", "--release", bare.name, "--endpoint", tested, "--judge", judge, "--json")
+    assert code == 1
+    calls_of = {way["way"]: way["calls"] for way in json.loads(out)["judging"]}
+    assert calls_of == {Run.Judging.PER_RUBRIC: 3, PER_SAMPLE: 1}
+    assert not Run.objects.exists()
 
 
 @pytest.mark.parametrize(
