@@ -6,6 +6,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const KEEP_DAYS = 30; // then unclaimed copies are deleted
 const RETRY = 5000; // milliseconds
+const SUBMIT_TIMEOUT = 30_000; // milliseconds: then the reader has stopped the submit
 const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password", "code"]);
 
 // Storage may be unavailable (private windows); then the server's copy is the only one.
@@ -90,15 +91,22 @@ function keepCopy(form) {
   form.addEventListener("submit", (event) => {
     if (event.defaultPrevented) return;
     if (form.hasAttribute("data-unsaved")) store();
-    if (!form.hasAttribute("data-offline")) return;
+    if (!form.matches("[data-offline], [data-saving]")) {
+      isLeaving = true;
+      setTimeout(() => (isLeaving = false), SUBMIT_TIMEOUT);
+      return;
+    }
     event.preventDefault();
     waitingSubmit = event.submitter;
     form.toggleAttribute("data-waiting", true);
   });
 
   // Without a network, text stays here and a submit waits. It has the token of this page, so that a
-  // late one is refused like any other.
+  // late one is refused like any other. It also waits for a save in progress, and none follows it: the
+  // server could store that one after it has made the next page, to which it would look like the
+  // draft of another window.
   let waitingSubmit = null;
+  let isLeaving = false;
 
   function connected(yes) {
     form.toggleAttribute("data-offline", !yes);
@@ -119,8 +127,9 @@ function keepCopy(form) {
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.elt !== form) return;
-    if (refused || ended) event.preventDefault();
-    else sending = edits;
+    if (refused || ended || isLeaving) return event.preventDefault();
+    sending = edits;
+    form.toggleAttribute("data-saving", true);
   });
 
   document.addEventListener("htmx:afterRequest", (event) => {
@@ -130,6 +139,7 @@ function keepCopy(form) {
       else save(); // the lease is lost, but the text is stored anyway
     }
     if (elt !== form) return;
+    form.removeAttribute("data-saving");
     // A session that has ended redirects to the sign-in page, which is a successful response but
     // stores nothing.
     const isSaved = successful && new URL(xhr.responseURL).pathname === form.getAttribute("hx-post");

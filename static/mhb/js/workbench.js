@@ -4,6 +4,7 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const form = $("[data-answers]");
+const SUBMIT_TIMEOUT = 30_000; // milliseconds: then the reader has stopped the submit
 const visible = (element) => element.checkVisibility();
 
 // The lease, and how long ago the draft was saved.
@@ -49,9 +50,10 @@ document.addEventListener("visibilitychange", () => {
 // A second submit during the first would show "submitted already" instead of the next case.
 let isSubmitted = false;
 form.addEventListener("submit", (event) => {
-  if (form.hasAttribute("data-offline")) return; // drafts.js lets it wait
+  if (form.matches("[data-offline], [data-saving]")) return; // drafts.js lets it wait
   if (isSubmitted) event.preventDefault();
   isSubmitted = true;
+  setTimeout(() => (isSubmitted = false), SUBMIT_TIMEOUT);
 });
 
 // Rows: the server adds and removes them with submit buttons; this does it without a request.

@@ -14,7 +14,16 @@ from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from review.rules.blocks import Dialogue, Images, Picture, Table, Text, Turn
 from tests.browser import sign_in, wait_for_focus
-from tests.review.factories import FULL_FORM, PASSWORD, approval, case_in_secondary, claim, open_case
+from tests.review.factories import (
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
+    PASSWORD,
+    approval,
+    case_in_secondary,
+    claim,
+    open_case,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -222,6 +231,50 @@ def test_a_draft_refused_by_a_busy_database_is_kept_and_sent_again(
     expect(desk.locator("#messages .problem")).to_have_count(0)
     assert desk.evaluate(COPIES) == 0
     assert Draft.objects.get().answers["reason"] == "typed while somebody else wrote"
+
+
+def open_first_look(page: Page, url: str, physician: User) -> list[str]:
+    """Open a first look with its question answered; returns the requests as they are sent."""
+    open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
+    open_page(page, url, "case", claim(physician))
+    wait_for_focus(page)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url.split("/")[-2]))
+    return sent
+
+
+def test_nothing_is_saved_after_a_submit_which_would_look_like_another_window(
+    desk: Page, live_server: Any, ana: User
+) -> None:
+    sent = open_first_look(desk, live_server.url, ana)
+    held: list[Any] = []
+    desk.route(re.compile("/reveal/"), lambda route: held.append(route))
+    desk.locator("[name='question.natural'][value=yes]").check(force=True)
+    with desk.expect_request(re.compile("/reveal/")):
+        desk.get_by_role("button", name="Reveal traps").click(no_wait_after=True)
+    desk.wait_for_timeout(1500)  # longer than a change waits for its save
+    assert "draft" not in sent[sent.index("reveal") :]
+    with desk.expect_navigation():
+        held[0].continue_()
+    with desk.expect_response("**/draft/") as saved:
+        desk.locator("#reason").fill("typed in the only window", force=True)
+    assert saved.value.status == 200
+
+
+def test_a_submit_waits_for_a_save_in_progress(desk: Page, live_server: Any, ana: User) -> None:
+    sent = open_first_look(desk, live_server.url, ana)
+    held: list[Any] = []
+    desk.route("**/draft/", lambda route: held.append(route))
+    with desk.expect_request("**/draft/"):
+        desk.locator("[name='question.natural'][value=yes]").check(force=True)
+    desk.get_by_role("button", name="Reveal traps").click()
+    desk.wait_for_timeout(500)
+    assert "reveal" not in sent
+    with desk.expect_navigation():
+        held[0].continue_()
+    assert Review.objects.count() == 0
+    expect(desk.locator("[data-unsaved]")).to_have_count(0)
+    assert sent.index("draft") < sent.index("reveal")
 
 
 def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
