@@ -435,3 +435,25 @@ def test_phones_fold_the_filters_of_a_list_and_wider_screens_show_them(style_gui
     field.press("Enter")
     page.wait_for_url("**text=fever**")
     assert field.is_visible(), "the filters in use are open"
+
+
+@pytest.mark.browser
+def test_the_head_of_a_page_fits_a_phone_with_unread_notifications(style_guide):
+    page = style_guide
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.evaluate("""() => document.querySelector(".topbar__name").insertAdjacentHTML(
+        "afterend", `<span class="badge badge--count">1,000</span>`)""")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.locator(".topbar__name").bounding_box()["width"] > 0
+
+
+@pytest.mark.browser
+def test_a_long_name_in_the_breadcrumb_leaves_room_for_the_short_ones(style_guide):
+    page = style_guide
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.evaluate("""() => document.querySelector(".trail ol").innerHTML =
+        `<li>Sources</li><li>${"A long title of a record. ".repeat(9)}</li><li>Archive or delete</li>`""")
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.trail li')].map(crumb => crumb.scrollWidth > crumb.clientWidth)"
+    )
+    assert cut == [False, True, False]
