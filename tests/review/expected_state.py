@@ -297,8 +297,9 @@ class ExpectedState:
         if self._is_accepted(tab, outcome):
             self._renew_lease(tab)
 
-    def record_first_look(self, tab: Tab, text: str, outcome: object) -> None:
+    def record_first_look(self, tab: Tab, text: str, revision: int, outcome: object) -> None:
         case = self.cases[tab.case]
+        self._keep_late_answers(tab, text, revision)
         if self.refusal(tab) is None and not case.policy.reveal_first_look:
             assert outcome is errors.NothingToReveal
         elif self._is_accepted(tab, outcome):
@@ -330,11 +331,7 @@ class ExpectedState:
         if refusal is not None:
             assert outcome is refusal, f"the outcome of a late submit is {outcome}, not {refusal.__name__}"
             assert refusal.status == 409
-            key = self._draft_key(tab)
-            draft = self.drafts.get(key)
-            # A refused submit is stored as a draft, unless another tab has saved a later one.
-            if refusal is not errors.AlreadySubmitted and revision == _revision(draft):
-                self.drafts[key] = StoredDraft(text, revision + 1)
+            self._keep_late_answers(tab, text, revision)
             return
         if case.policy.reveal_first_look and (tab.physician, tab.role) not in case.first_looks:
             assert outcome is errors.NotRevealed, outcome
@@ -529,6 +526,13 @@ class ExpectedState:
             return False
         assert not isinstance(outcome, type), f"refused without a reason: {outcome}"
         return True
+
+    def _keep_late_answers(self, tab: Tab, text: str, revision: int) -> None:
+        """What comes too late is stored as a draft, unless another tab has saved a later one."""
+        key = self._draft_key(tab)
+        is_late = self.refusal(tab) not in (None, errors.AlreadySubmitted)
+        if is_late and revision == _revision(self.drafts.get(key)):
+            self.drafts[key] = StoredDraft(text, revision + 1)
 
     def _renew_lease(self, tab: Tab) -> None:
         self.cases[tab.case].slots[tab.role].lease_until = self.now + self.lease

@@ -171,13 +171,14 @@ class RealSite:
         )
 
     def reveal(self, tab: Tab) -> Action:
-        text = self.text()
-        reveal = partial(first_look.reveal, answers=Answers({"natural": Answer("yes", text)}))
+        text, revision = self.text(), tab.revision
+        answers = Answers({"natural": Answer("yes", text)}, reason=text)  # the reason is in the draft, if it is late
+        reveal = partial(first_look.reveal, answers=answers, revision=revision)
         return self._in_tab(
             tab,
             f"takes the first look {text}",
             reveal,
-            lambda expected, own_tab, outcome: expected.record_first_look(own_tab, text, outcome),
+            lambda expected, own_tab, outcome: expected.record_first_look(own_tab, text, revision, outcome),
         )
 
     def submit(self, tab: Tab, verdict: Verdict | None, *, inadequate: bool = False) -> Action:
