@@ -34,7 +34,7 @@ def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Cl
         frames = policy_frame(run), twin_frame(run), verdicts_again(run)
         return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe, *frames)
 
-    return cached(key_of(run, "claims", report.numbers_key, validation, probe), count)
+    return cached(key_of(run, "claims", report.numbers_key, validation, probe), count, run)
 
 
 def claims_of_run(run: Run) -> Claims:

@@ -36,8 +36,8 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     if names:
         repeats_key = key_of(run, "repeats", names)
     return {
-        "judges": cached(panel_key, lambda: judges(verdicts)),
-        "repeats": cached(repeats_key, lambda: repeats(verdicts)),
+        "judges": cached(panel_key, lambda: judges(verdicts), run),
+        "repeats": cached(repeats_key, lambda: repeats(verdicts), run),
         "self_preference": preference(verdicts, judged),
         "selection": list(selecting_models(run)),
         "validation": validation(run),

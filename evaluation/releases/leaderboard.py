@@ -337,7 +337,7 @@ def _finished_runs(release: Release) -> tuple[list[Run], list[Run]]:
 def coverages(run: Run, datasets: Sequence[DataSet]) -> Iterator[tuple[Endpoint, Coverage]]:
     """Each model of a finished run with its coverage on all of these data sets."""
     key = result_cache.key_of(run, "coverage", datasets)
-    covered = result_cache.cached(key, lambda: coverage(run_frame(run, datasets)))
+    covered = result_cache.cached(key, lambda: coverage(run_frame(run, datasets)), run)
     by_name = {of_model.endpoint: of_model for of_model in covered}
     for endpoint in run.endpoints.all():
         yield endpoint, by_name[endpoint.name]
@@ -368,7 +368,7 @@ def incomplete_result(release: Release, run: int, model: str) -> IncompleteResul
 def _way(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
     """How a run was made and judged, cached."""
     key = _key(run, "comparability", protocol)
-    return result_cache.cached(key, lambda: comparability(run, protocol, withdrawn))
+    return result_cache.cached(key, lambda: comparability(run, protocol, withdrawn), run)
 
 
 def _key(run: Run, kind: str, protocol: Protocol) -> str:
@@ -380,7 +380,7 @@ def _key(run: Run, kind: str, protocol: Protocol) -> str:
 
 def _scores(run: Run, key: str) -> dict[str, list[Standing]]:
     """The scores of a run by endpoint, cached."""
-    return result_cache.cached(key, lambda: _reported_scores(run))
+    return result_cache.cached(key, lambda: _reported_scores(run), run)
 
 
 def _reported_scores(run: Run) -> dict[str, list[Standing]]:
@@ -417,7 +417,8 @@ def _ranks(
     key = ""
     if all(keys.values()):
         key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}"
-    pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, compared_on))
+    runs = [run for run, _endpoint in measured]
+    pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, compared_on), *runs)
     signed = {}
     for pair, (difference, p) in pairs.items():
         signed[pair] = (sign * difference, p)

@@ -97,7 +97,7 @@ def cache_headline(of: Report) -> tuple[str, list[float]]:
     ends = []
     if known:
         ends = sorted({min(known), max(known)})
-    return result_cache.cached(_headline_key(of.run), lambda: (name, ends))
+    return result_cache.cached(_headline_key(of.run), lambda: (name, ends), of.run)
 
 
 def _headline_key(run: Run) -> str:

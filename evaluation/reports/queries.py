@@ -93,11 +93,11 @@ class Report:
 
     @cached_property
     def numbers(self) -> ReportNumbers:
-        return result_cache.cached(self.numbers_key, self._count_alone)
+        return result_cache.cached(self.numbers_key, self._count_alone, self.run)
 
     def _count_alone(self) -> ReportNumbers:
-        with _counting:
-            return result_cache.cached(self.numbers_key, self._count)  # another thread may have counted meanwhile
+        with _counting:  # another thread may have counted meanwhile
+            return result_cache.cached(self.numbers_key, self._count, self.run)
 
     def _count(self) -> ReportNumbers:
         frame = run_frame(self.run, self.asked, self.plan.outcomes)
@@ -223,7 +223,8 @@ def unread(run: Run) -> Unread:
         rows = run.votes.all()
     ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
     counts = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
-    by_error: dict[str, int] = result_cache.cached(result_cache.key_of(run, "unread"), lambda: dict(counts))
+    key = result_cache.key_of(run, "unread")
+    by_error: dict[str, int] = result_cache.cached(key, lambda: dict(counts), run)
     failures = dict(by_error)
     failures.pop("", None)  # those that were read
     return Unread(sum(by_error.values()), failures)
@@ -315,9 +316,8 @@ def _states(run: Run) -> list[tuple[str, str, str, str]]:
     """The states of a run's judgments: outcome of the response, verdict, status, error."""
     states = Judgment.objects.filter(run=run).order_by()
     states_of_run = states.values_list("response__outcome", "verdict", "status", "error").distinct()
-    found: list[tuple[str, str, str, str]] = result_cache.cached(
-        result_cache.key_of(run, "states"), lambda: list(states_of_run)
-    )
+    key = result_cache.key_of(run, "states")
+    found: list[tuple[str, str, str, str]] = result_cache.cached(key, lambda: list(states_of_run), run)
     return found
 
 

@@ -216,7 +216,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         cache_key = ""
     else:
         cache_key = report.numbers_key
-    report_html = cached_page(cache_key and f"page:{cache_key}", render_report)
+    report_html = cached_page(cache_key and f"page:{cache_key}", render_report, watched_run)
     context["report_html"] = mark_safe(report_html)  # noqa: S308 - rendered by our template
     return render(request, "evaluation/runs/run.html", context)
 

@@ -18,7 +18,7 @@ from evaluation.models import Run, VoidVerdict
 from generation.samples import errata
 
 # Raise it when the same verdicts give other numbers, or when classes of cached values change.
-VERSION = 15
+VERSION = 16
 LIFETIME = 30 * 24 * 3600  # seconds
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def key_of(run: Run, name: str, *basis: Any) -> str:
     """
     if not is_over(run):
         return ""
-    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, _known_marks(run), *basis]
+    parts = [VERSION, *_state(run), *basis]
     return f"{name}:" + sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
@@ -47,11 +47,17 @@ def read_marks(runs: Sequence[Run]) -> None:
         run.marks = withdrawn.get(run.release_id, 0), voids.get(run.pk, 0)
 
 
-def _known_marks(run: Run) -> tuple[int, int]:
-    """How many samples are withdrawn and verdicts void: read once, unless `read_marks` has."""
+def _state(run: Run) -> tuple[Any, ...]:
+    """All of a run that its results depend on; marks are read once, unless `read_marks` has."""
     if run.marks is None:
         read_marks([run])
-    return run.marks or (0, 0)
+    return run.pk, run.status, run.finished_at, run.rubrics_total, run.marks
+
+
+def _is_unchanged(run: Run) -> bool:
+    """Whether the run is still as it was when it was read."""
+    stored = Run.objects.filter(pk=run.pk).first()
+    return stored is not None and _state(stored) == _state(run)
 
 
 def is_cached(key: str) -> bool:
@@ -59,14 +65,18 @@ def is_cached(key: str) -> bool:
     return cache.has_key(key)
 
 
-def cached(key: str, compute: Callable[[], T]) -> T:
-    """The cached value of `key`, computed and cached if absent; without a key, only computed."""
+def cached(key: str, compute: Callable[[], T], *runs: Run) -> T:
+    """The cached value of `key`, computed and cached if absent; without a key, only computed.
+
+    `runs`: those of the key. A value is not cached if one of them has changed since the key was
+    made, as it may be counted with a later withdrawal or void than the key says.
+    """
     entry = None
     if key:
         entry = cache.get(key)
     if entry is None:
         entry = (compute(),)  # a tuple, since the value may be None
-        if key:
+        if key and all(map(_is_unchanged, runs)):
             cache.set(key, entry, LIFETIME)
     value: T = entry[0]
     return value
@@ -80,14 +90,14 @@ def known(keys: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def cached_page(key: str, render: Callable[[], str]) -> str:
+def cached_page(key: str, render: Callable[[], str], run: Run) -> str:
     """A part of a page in the reader's language, cached until templates or translations change.
 
-    `key`: of `key_of`; '' renders without caching.
+    `key`: of `key_of` of the run; '' renders without caching.
     """
     if not key:
         return render()
-    packed = cached(f"{key}:{get_language()}:{_edition()}", lambda: zlib.compress(render().encode()))
+    packed = cached(f"{key}:{get_language()}:{_edition()}", lambda: zlib.compress(render().encode()), run)
     return zlib.decompress(packed).decode()
 
 

@@ -9,7 +9,7 @@ from evaluation.models import Run
 from evaluation.reports import queries
 from evaluation.reports.headlines import answer, headlines
 from evaluation.runs.rows import result_cache
-from generation.models import Release
+from generation.models import Erratum, Release
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
 
@@ -106,3 +106,17 @@ def test_a_list_counts_few_runs_at_once(release: Release, monkeypatch: pytest.Mo
     runs = [finished(release) for _ in range(2)]
     assert len(headlines(runs)) == 1
     assert len(headlines(runs)) == 2, "the others are counted when the list is read again"
+
+
+def test_numbers_of_a_withdrawal_that_their_key_does_not_know_are_not_kept(release: Release) -> None:
+    """Withdrawn while the report is read: another reader, who began before, gets none of them."""
+    run = finished(release)
+    early, other = queries.report(run), queries.report(run)
+    sample = release.samples.order_by("position")[0].version.sample
+    Erratum.objects.create(sample=sample, kind=Erratum.Kind.WITHDRAWN, reason="It is wrong.", at=timezone.now())
+    assert early.numbers.samples == (0, 0), "all are of this sample"
+    assert not result_cache.is_cached(early.numbers_key)
+    assert early.numbers_key == other.numbers_key != queries.report(Run.objects.get(pk=run.pk)).numbers_key
+    counted = queries.report(Run.objects.get(pk=run.pk))
+    assert counted.numbers.samples == (0, 0)
+    assert result_cache.is_cached(counted.numbers_key)
