@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bench import core
-from evaluation.statistics.clusters import cluster_totals, ratio
+from evaluation.statistics.clusters import cluster_totals, ratios, rows_of
 from evaluation.statistics.comparisons import (
     difference_of_differences,
     independent_difference,
@@ -38,7 +38,7 @@ from evaluation.statistics.correction import (
     corrected_difference,
     corrected_rate,
 )
-from evaluation.statistics.intervals import f_interval, mean_interval, rate_interval
+from evaluation.statistics.intervals import f_intervals, mean_interval, rate_interval
 from evaluation.statistics.planning import power_of_difference
 from evaluation.statistics.two_phase import two_phase_table
 from evaluation.statistics.validation import balanced_f1, judge_quality
@@ -347,7 +347,7 @@ def scores_of_detection(
             positive = random.binomial(m, chances(random, p, icc, c))
             tp, fp = random.binomial(positive, se), random.binomial(m - positive, 1 - sp)
             interval = (
-                f_interval(2 * tp, 2 * tp + fp + positive - tp)
+                f_intervals(*rows_of(2 * tp, 2 * tp + fp + positive - tp))[0]
                 if name == "F1"
                 else rate_interval(tp, tp + fp if name == "precision" else positive)
             )
@@ -652,11 +652,9 @@ def correlation_of_models(
     """
     y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
     shared = (m1 > 0) & (m2 > 0)
-    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
-    if first is None or second is None:
-        return None
-    scale = sqrt(float((first.residuals**2).sum() * (second.residuals**2).sum()))
-    return float((first.residuals * second.residuals).sum()) / scale if scale else None
+    first, second = ratios(np.array([y1, y2])[:, shared], np.array([m1, m2])[:, shared]).residuals
+    scale = sqrt(float((first**2).sum() * (second**2).sum()))
+    return float((first * second).sum()) / scale if scale > 0 else None
 
 
 def paired_p(random: Random, pair: tuple[float, float], icc: float, c: int) -> float | None:

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.scores import Score
-from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
+from evaluation.statistics.clusters import Floats
+from evaluation.statistics.intervals import MINIMUM, Method, f_intervals, mean_interval, rate_intervals
 from review.rules.answers import Hidden, Shown, shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle slowly
 class RateBounds:
     """The rate if all exclusions had counted for the model (`best`), or against it (`worst`).
 
@@ -26,7 +27,7 @@ class RateBounds:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle slowly
 class MeasuredRate:
     """A rate as counted. `value` is None, not zero, if nothing was counted.
 
@@ -116,94 +117,106 @@ Sums = NDArray[np.void]  # an array of `SUMS`: `sums["hits"]` is an array of num
 
 def measure(
     rate: Rate, sums: Sums, *, minimum: int = MINIMUM, better: str = "low", with_bounds: bool = True
-) -> MeasuredRate:
-    """The rate with its interval over clusters, which are samples or their source records.
+) -> list[MeasuredRate]:
+    """The rate of each model with its interval over clusters, which are samples or their records.
 
-    `sums`: of each cluster. `better`: whether a 'low' or a 'high' rate speaks for the model.
+    `sums`: (models, clusters). `better`: whether a 'low' or a 'high' rate speaks for the model.
     """
-    hits, counted, excluded = _total(sums["hits"]), _total(sums["counted"]), _total(sums["excluded"])
-    if not counted and rate.score:
-        return MeasuredRate(0, counted, excluded)
-    if not counted:
-        return MeasuredRate(hits, counted, excluded)
     if rate.score:
-        return _measure_score(rate.score, sums, minimum)
-    bounds = _bounds(rate, sums, minimum, better, with_bounds)
-    nonempty = sums[sums["counted"] > 0]
-    n, clusters = _total(nonempty["number"]), len(nonempty)
+        return [_measure_score(rate.score, of_model, minimum) for of_model in sums]
+    is_counted = sums["counted"] > 0
+    hits, counted = np.where(is_counted, sums["hits"], 0.0), np.where(is_counted, sums["counted"], 0.0)
+    n = _totals(np.where(is_counted, sums["number"], 0.0))
     weights = set(rate.hits.values())
     if rate.is_proportion:
-        interval = rate_interval(nonempty["hits"], nonempty["counted"], minimum=minimum)
+        intervals = rate_intervals(hits, counted, minimum=minimum)
     elif not rate.weights and len(weights) == 1:
-        interval = f_interval(nonempty["hits"], nonempty["counted"], weights.pop(), minimum=minimum)
+        intervals = f_intervals(hits, counted, weights.pop(), minimum=minimum)
     else:
-        interval = rate_interval(nonempty["hits"], nonempty["counted"], n=n, minimum=minimum)
-    return MeasuredRate(
-        hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
-    )
+        intervals = rate_intervals(hits, counted, n=n, minimum=minimum)
+    bounds = _bounds(rate, sums, minimum, better, with_bounds)
+    clusters = np.count_nonzero(is_counted, axis=1).tolist()
+    columns = _totals(sums["hits"]), _totals(sums["counted"]), _totals(sums["excluded"])
+    measured = []
+    for model, (numerator, denominator, excluded) in enumerate(zip(*columns, strict=True)):
+        if not denominator:
+            measured.append(MeasuredRate(numerator, denominator, excluded))
+            continue
+        found = intervals[model]
+        ends = found.low, found.high, found.method.value, clusters[model], n[model]
+        measured.append(MeasuredRate(numerator, denominator, excluded, *ends, bounds=bounds[model]))
+    return measured
 
 
-def _total(values: NDArray[Any]) -> int:
-    """The sum over all clusters."""
-    return round(float(values.sum()))
+def _totals(values: Floats) -> list[int]:
+    """The sum of each row over its clusters."""
+    return [round(total) for total in values.sum(axis=1).tolist()]
 
 
 def _measure_score(score: Score, sums: Sums, minimum: int) -> MeasuredRate:
     """The mean score of samples with its interval over clusters, both cut off at its limits."""
-    samples = _total(sums["counted"])
+    names = ("counted", "excluded", "reached", "possible")
+    samples, excluded, reached, possible = [round(float(sums[name].sum())) for name in names]
+    if not samples:
+        return MeasuredRate(0, 0, excluded)
     _, low, high, clusters = mean_interval(sums["hits"], sums["counted"], minimum=minimum, limits=score.limits)
     method = Method.MEAN
     if low is None:
         method = Method.TOO_FEW
-    return MeasuredRate(
-        _total(sums["reached"]),
-        _total(sums["possible"]),
-        _total(sums["excluded"]),
-        low,
-        high,
-        method.value,
-        clusters,
-        samples,
-        score=score.cut(float(sums["hits"].sum()) / samples),
-    )
+    mean = score.cut(float(sums["hits"].sum()) / samples)
+    return MeasuredRate(reached, possible, excluded, low, high, method.value, clusters, samples, score=mean)
 
 
-def _bounds(rate: Rate, sums: Sums, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
-    """The worst-case bounds of a rate: excluded outcomes all passed, and all failed.
+def _bounds(rate: Rate, sums: Sums, minimum: int, better: str, with_intervals: bool) -> list[RateBounds | None]:
+    """The worst-case bounds of each model's rate: excluded outcomes all passed, and all failed.
 
     sum(y) / sum(m + x) and sum(y + x) / sum(m + x), y being the hits, m the counted and x the
     excluded, with no assumption on why outcomes are missing (Manski 1989, J. Hum. Resour. 24;
     Horowitz & Manski 2000, J. Am. Stat. Assoc. 95). From `low` to `high` they cover the rate with
-    at least 95 %, whatever the excluded outcomes would have been.
+    at least 95 %, whatever the excluded outcomes would have been. None where nothing is counted.
     """
     if not rate.is_proportion:
         return _bounds_of_weights(rate, sums, better)
     y, x = sums["hits"], sums["excluded"] + sums["unsure"]
-    all_outcomes = sums["counted"] - sums["unsure"] + x
-    whole = _total(all_outcomes)
-    least, most = _total(y) / whole, _total(y + x) / whole
-    low = high = None
-    if with_intervals and x.any():
-        nonempty = all_outcomes > 0
-        low = rate_interval(y[nonempty], all_outcomes[nonempty], minimum=minimum).low
-        high = rate_interval((y + x)[nonempty], all_outcomes[nonempty], minimum=minimum).high
-    if better == "low":
-        return RateBounds(least, most, low, high)
-    return RateBounds(most, least, low, high)
+    possible = sums["counted"] + sums["excluded"]
+    lows, highs = list[float | None]([None] * len(sums)), list[float | None]([None] * len(sums))
+    if with_intervals:
+        unsure = np.flatnonzero(x.any(axis=1))
+        passed = rate_intervals(y[unsure], possible[unsure], minimum=minimum)
+        failed = rate_intervals((y + x)[unsure], possible[unsure], minimum=minimum)
+        for model, best, worst in zip(unsure, passed, failed, strict=True):
+            lows[model], highs[model] = best.low, worst.high
+    bounds: list[RateBounds | None] = []
+    for hits, excluded, whole, low, high in zip(_totals(y), _totals(x), _totals(possible), lows, highs, strict=True):
+        if not whole:
+            bounds.append(None)
+            continue
+        ends = hits / whole, (hits + excluded) / whole
+        if better != "low":
+            ends = ends[1], ends[0]
+        bounds.append(RateBounds(*ends, low, high))
+    return bounds
 
 
-def _bounds_of_weights(rate: Rate, sums: Sums, better: str) -> RateBounds:
+def _bounds_of_weights(rate: Rate, sums: Sums, better: str) -> list[RateBounds | None]:
     """The lowest and highest rate that any single verdict on all exclusions would give.
 
     Single verdicts suffice: a ratio of sums, to both of which each missing item adds, is extreme
     when all items add the same. Criteria without a weight are not part of a weighted rate, whatever
     their verdict.
     """
-    hits, counted, missing = _total(sums["hits"]), _total(sums["counted"]), _total(sums["missing"])
-    ends = []
-    for verdict in rate.scope_verdicts:
-        y, m = rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)
-        ends.append((hits + missing * y) / (counted + missing * m))
-    if better == "low":
-        return RateBounds(min(ends), max(ends))
-    return RateBounds(max(ends), min(ends))
+    bounds: list[RateBounds | None] = []
+    columns = _totals(sums["hits"]), _totals(sums["counted"]), _totals(sums["missing"])
+    for hits, counted, missing in zip(*columns, strict=True):
+        if not counted:
+            bounds.append(None)
+            continue
+        ends = []
+        for verdict in rate.scope_verdicts:
+            y, m = rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)
+            ends.append((hits + missing * y) / (counted + missing * m))
+        best, worst = min(ends), max(ends)
+        if better != "low":
+            best, worst = worst, best
+        bounds.append(RateBounds(best, worst))
+    return bounds

@@ -8,19 +8,20 @@ import numpy as np
 
 from evaluation.metrics import Sums
 from evaluation.numbers.counting import RateRow
-from evaluation.numbers.plans import EXPLORATORY, PLANNED
+from evaluation.numbers.plans import EXPLORATORY, PLANNED, Pair
 from evaluation.numbers.rates import Rate, of_rate
 from evaluation.numbers.scores import Ints
-from evaluation.numbers.totals import UnitGroup, UnitTotals, cluster_sums
-from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
+from evaluation.numbers.totals import UnitGroup, UnitTotals
+from evaluation.statistics.comparisons import exact_mcnemar, paired_differences, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
 from review.rules.answers import Hidden, shown
 
 Row = TypeVar("Row", bound=Any)  # a dataclass with p and p_adjusted
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
+CELLS_AT_ONCE = 50_000  # units of pairs compared together, which fit into a processor's cache
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle slowly
 class ModelComparison:
     """The difference of two models' rates, first minus second, on samples in scope for both.
 
@@ -88,15 +89,14 @@ def compare(
 
 
 def _compare_group(
-    totals: UnitTotals, pairs: Sequence[tuple[str, str]], group: UnitGroup, minimum: int, **labels: str
+    totals: UnitTotals, pairs: Sequence[Pair], group: UnitGroup, minimum: int, **labels: str
 ) -> list[ModelComparison]:
     """Compare these pairs on one data set, or on all pooled."""
-    of_model = {model: totals.of(model, group.units) for model in totals.models}
-    compared = []
+    places, names = [], []
     for first, second in pairs:
-        names = {**labels, "dataset": group.name, "first": first, "second": second}
-        compared.append(compare_pair(totals.rate, of_model[first], of_model[second], group.clusters, names, minimum))
-    return compared
+        places.append((totals.models.index(first), totals.models.index(second)))
+        names.append({**labels, "dataset": group.name, "first": first, "second": second})
+    return compare_pairs(totals.rate, totals.sums[:, group.units], places, group.clusters, names, minimum)
 
 
 def compare_cells(
@@ -149,45 +149,92 @@ def with_adjusted(rows: Sequence[Row], adjust: Callable[[Sequence[float]], Seque
 def compare_pair(
     rate: Rate, first: Sums, second: Sums, clusters: Ints | None, labels: Mapping[str, Any], minimum: int
 ) -> ModelComparison:
-    """Compare two models by their sums on the same units, over those in scope for both.
+    """That of `compare_pairs`, of one pair, from the sums of each side on the same units."""
+    [compared] = compare_pairs(rate, np.stack([first, second]), [(0, 1)], clusters, [labels], minimum)
+    return compared
 
-    `clusters`: the cluster of each unit; None if each is its own. `labels`: data set and the names
-    of both sides.
+
+def compare_pairs(
+    rate: Rate,
+    sums: Sums,
+    pairs: Sequence[tuple[int, int]],
+    clusters: Ints | None,
+    labels: Sequence[Mapping[str, Any]],
+    minimum: int,
+) -> list[ModelComparison]:
+    """Compare pairs of models by their sums on the same units, each over those in scope for both.
+
+    Args:
+        sums: (models, units).
+        pairs: the places of two models each.
+        clusters: the cluster of each unit; None if each is its own.
+        labels: data set and the names of both sides, of each pair.
     """
-    shared = (first["scope"] > 0) & (second["scope"] > 0)
-    first, second = first[shared], second[shared]
-    failures = (first["hits"] > 0, second["hits"] > 0)
+    index, size = np.arange(sums.shape[1]), sums.shape[1]
     if clusters is not None:
-        cluster_ids, own = np.unique(clusters[shared], return_inverse=True)
-        if len(cluster_ids) < len(own):
-            first, second = [cluster_sums(sums, own, len(cluster_ids)) for sums in (first, second)]
-    totals = first["hits"], first["counted"], second["hits"], second["counted"]
+        ids, index = np.unique(clusters, return_inverse=True)
+        size = len(ids)
+    at_once = max(1, CELLS_AT_ONCE // max(1, sums.shape[1]))
+    compared = list[ModelComparison]()
+    for start in range(0, len(pairs), at_once):
+        part = slice(start, start + at_once)
+        compared += _compare_pairs(rate, sums, pairs[part], (index, size), labels[part], minimum)
+    return compared
+
+
+def _compare_pairs(
+    rate: Rate,
+    sums: Sums,
+    pairs: Sequence[tuple[int, int]],
+    clusters: tuple[Ints, int],
+    labels: Sequence[Mapping[str, Any]],
+    minimum: int,
+) -> list[ModelComparison]:
+    """`compare_pairs`, of some pairs at once. `clusters`: that of each unit, and how many."""
+    index, size = clusters
+    first, second = np.array(pairs).T
+    in_scope, failed = sums["scope"] > 0, sums["hits"] > 0
+    shared = in_scope[first] & in_scope[second]
+    cells = (np.arange(len(pairs))[:, None] * size + index)[shared]
+    columns = []
+    for side in (first, second):
+        for name in ("hits", "counted"):
+            of_units = sums[name][side][shared]
+            columns.append(np.bincount(cells, of_units, len(pairs) * size).reshape(len(pairs), size))
     if rate.score:
-        difference = score_difference(*totals, limits=rate.score.limits, minimum=minimum)
+        limits = rate.score.limits
+        differences = [score_difference(*row, limits=limits, minimum=minimum) for row in zip(*columns, strict=True)]
     else:
-        difference = paired_difference(*totals, minimum=minimum, either=True)
-    only_first = only_second = p_samples = None
-    are_independent = 0 < len(failures[0]) == len(first)
-    if are_independent and rate.is_proportion:
-        found = mcnemar(*failures)
-        only_first, only_second, p_samples = found.only_first, found.only_second, found.p
-    return ModelComparison(
-        **labels,
-        rate=rate.name,
-        n=round(first["number"].sum() + second["number"].sum()),
-        clusters=len(first),
-        rates=(difference.first, difference.second),
-        difference=difference.difference,
-        low=difference.low,
-        high=difference.high,
-        p=difference.p,
-        p_adjusted=None,
-        odds_ratio=difference.odds_ratio,
-        cohens_h=difference.cohens_h,
-        only_first=only_first,
-        only_second=only_second,
-        p_samples=p_samples,
-    )
+        differences = paired_differences(*columns, minimum=minimum)
+    units = shared.sum(axis=1).tolist()
+    used = np.count_nonzero(np.bincount(cells, None, len(pairs) * size).reshape(len(pairs), size), axis=1).tolist()
+    number = np.where(shared, sums["number"][first] + sums["number"][second], 0.0).sum(axis=1).tolist()
+    only_first = np.count_nonzero(shared & failed[first] & ~failed[second], axis=1).tolist()
+    only_second = np.count_nonzero(shared & failed[second] & ~failed[first], axis=1).tolist()
+    compared = []
+    for row, difference in enumerate(differences):
+        alone: dict[str, Any] = {}
+        if rate.is_proportion and 0 < units[row] == used[row]:
+            found = exact_mcnemar(only_first[row], only_second[row])
+            alone = {"only_first": found.only_first, "only_second": found.only_second, "p_samples": found.p}
+        compared.append(
+            ModelComparison(
+                **labels[row],
+                **alone,
+                rate=rate.name,
+                n=round(number[row]),
+                clusters=used[row],
+                rates=(difference.first, difference.second),
+                difference=difference.difference,
+                low=difference.low,
+                high=difference.high,
+                p=difference.p,
+                p_adjusted=None,
+                odds_ratio=difference.odds_ratio,
+                cohens_h=difference.cohens_h,
+            )
+        )
+    return compared
 
 
 @dataclass(frozen=True, slots=True)

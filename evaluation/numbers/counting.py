@@ -16,7 +16,7 @@ from evaluation.protocol import Protocol
 VerdictCounts = Mapping[tuple[str, str], Counter[str]]  # model, data set -> verdict -> count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle slowly
 class RateRow:
     """The result of one endpoint on one data set, overall or for one value of a facet.
 
@@ -54,15 +54,15 @@ def rate_rows(
         rate, better = of_rate.rate, "high"
         if protocol.is_lower_better(rate):
             better = "low"
-        groups = [(group.name, of_rate.by_cluster(group)) for group in of_rate.groups()]
-        for place, model in enumerate(of_rate.models):
-            parts: list[MeasuredRate] = []
-            for name, sums in groups:
-                measured = measure(rate, sums[place], minimum=minimum, better=better, with_bounds=not value)
-                if name == COMBINED:
-                    measured = measured.pooling(parts)
-                parts.append(measured)
-                rates.setdefault((model, name), {})[rate.name] = measured
+        groups, columns = of_rate.groups(), list[list[MeasuredRate]]()
+        for group in groups:
+            sums = of_rate.by_cluster(group)
+            columns.append(measure(rate, sums, minimum=minimum, better=better, with_bounds=not value))
+        for model, parts in zip(of_rate.models, zip(*columns, strict=True), strict=True):
+            for group, measured in zip(groups, parts, strict=True):
+                if group.name == COMBINED:
+                    measured = measured.pooling(parts[:-1])
+                rates.setdefault((model, group.name), {})[rate.name] = measured
     rows = []
     for (model, name), by_rate in rates.items():
         rows.append(RateRow(model, name, value, label, verdicts.get((model, name), Counter()), by_rate))
@@ -80,7 +80,7 @@ def verdict_counts(frame: Frame, rows: pl.DataFrame) -> dict[str, VerdictCounts]
     return dict(counts.items())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle slowly
 class OutcomeCount:
     """How responses of one model on one data set ended, and how this outcome is counted.
 

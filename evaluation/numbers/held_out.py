@@ -41,10 +41,9 @@ def held_out_gaps(all_totals: Iterable[UnitTotals], minimum: int) -> Iterator[He
         if not held_out.any() or held_out.all():
             continue
         for public, private in zip(totals.groups(~held_out), totals.groups(held_out), strict=True):
-            public_sums, private_sums = totals.by_cluster(public), totals.by_cluster(private)
-            for place, model in enumerate(totals.models):
-                one = measure(rate, public_sums[place], minimum=minimum, with_bounds=False)
-                other = measure(rate, private_sums[place], minimum=minimum, with_bounds=False)
+            ones = measure(rate, totals.by_cluster(public), minimum=minimum, with_bounds=False)
+            others = measure(rate, totals.by_cluster(private), minimum=minimum, with_bounds=False)
+            for model, one, other in zip(totals.models, ones, others, strict=True):
                 if one.value is None or other.value is None:
                     continue
                 limits = independent_difference((one.value, one.interval), (other.value, other.interval))

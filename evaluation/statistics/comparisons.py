@@ -1,13 +1,13 @@
 """Two models on the same samples: the difference of their rates, and the exact McNemar test."""
 
 from dataclasses import dataclass
-from math import asin, exp, log, sqrt
+from math import asin, exp, isnan, log, sqrt
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, cr2_variance, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, cr2_variance, ratios, rows_of, satterthwaite_df
 from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
@@ -16,6 +16,7 @@ from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 PSEUDO_WEIGHT = 1 / 12
 PSEUDO_SCORE = 1 / 4
 Number = TypeVar("Number", float, Floats)
+Other = TypeVar("Other", float, Floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,31 @@ def paired_difference(
     second_sizes: ArrayLike,
     *,
     minimum: int = MINIMUM,
-    either: bool = False,
     confidence: float = 0.95,
 ) -> PairedDifference:
-    """The difference of two rates over the clusters in which both models have judged criteria.
+    """That of `paired_differences` of one pair, over the clusters with judged criteria of both.
+
+    Args:
+        first_hits, first_sizes: y1 and m1, criteria failed and judged in each cluster.
+        second_hits, second_sizes: y2 and m2, of the same clusters in the same order.
+    """
+    y1, m1, y2, m2 = rows_of(first_hits, first_sizes, second_hits, second_sizes)
+    shared = (m1 > 0) & (m2 > 0)
+    totals = [np.where(shared, of_clusters, 0.0) for of_clusters in (y1, m1, y2, m2)]
+    [found] = paired_differences(*totals, minimum=minimum, confidence=confidence)
+    return found
+
+
+def paired_differences(
+    first_hits: Floats,
+    first_sizes: Floats,
+    second_hits: Floats,
+    second_sizes: Floats,
+    *,
+    minimum: int = MINIMUM,
+    confidence: float = 0.95,
+) -> list[PairedDifference]:
+    """The differences of pairs of rates over the clusters that both models answered.
 
     d = r1 - r2, linearised per cluster: e = (y1 - r1 m1) / M1 - (y2 - r2 m2) / M2, so that the
     difficulty common to both models cancels (Cochran 1977, chapter 6; Miller 2024,
@@ -62,48 +84,49 @@ def paired_difference(
     (Cohen 1988, section 6.2).
 
     Args:
-        first_hits, first_sizes: y1 and m1, criteria failed and judged in each cluster.
-        second_hits, second_sizes: y2 and m2, of the same clusters in the same order.
+        first_hits, first_sizes: y1 and m1, criteria failed and judged: (pairs, clusters). A cluster
+            may have some of one model alone, as a precision counts only some of the answers, and is
+            left out with 0 for both.
+        second_hits, second_sizes: y2 and m2.
         minimum: clusters below which there is neither interval nor p.
-        either: also use clusters in which one model alone has something to count. For clusters that
-            both models answered, as a precision counts only some of the answers.
         confidence: of the interval. Two one-sided tests at 5 % find two rates equivalent within a
             margin where the interval at .90 lies in it (Schuirmann 1987, J. Pharmacokinet.
             Biopharm. 15).
     """
-    y1, m1 = np.asarray(first_hits, dtype=float), np.asarray(first_sizes, dtype=float)
-    y2, m2 = np.asarray(second_hits, dtype=float), np.asarray(second_sizes, dtype=float)
-    if not either:
-        shared = (m1 > 0) & (m2 > 0)
-        y1, m1, y2, m2 = y1[shared], m1[shared], y2[shared], m2[shared]
-    first, second = ratio(y1, m1), ratio(y2, m2)
-    clusters = int(np.count_nonzero(m1 + m2))
-    if first is None or second is None:
-        return PairedDifference(first.value if first else None, second.value if second else None, None, clusters)
+    first, second = ratios(first_hits, first_sizes), ratios(second_hits, second_sizes)
+    clusters = np.count_nonzero(first_sizes + second_sizes, axis=1)
     value = first.value - second.value
-    h = 2 * asin(sqrt(min(1.0, first.value))) - 2 * asin(sqrt(min(1.0, second.value)))
     shares = (first.shares + second.shares) / 2
-    df = 0.0
-    if clusters >= minimum:
-        df = satterthwaite_df(shares)
-    if df < MINIMUM_DF:
-        return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
-    padded, pseudo_variance = padding(float((shares**2).sum()), value)
-    centre = value / padded
-    residuals = (first.residuals - second.residuals + (value - centre) * shares) / padded
-    error = sqrt(cr2_variance(residuals, shares / padded) + pseudo_variance)
-    t = t_quantile((1 + confidence) / 2, df)
-    return PairedDifference(
-        first.value,
-        second.value,
-        value,
-        clusters,
-        low=max(-1.0, centre - t * error),
-        high=min(1.0, centre + t * error),
-        p=t_p_value(centre / error, df),
-        odds_ratio=_odds_ratio(first.value, second.value),
-        cohens_h=h,
-    )
+    df = np.where(clusters >= minimum, satterthwaite_df(shares), 0.0)
+    padded, pseudo_variance = padding((shares**2).sum(axis=1), value)
+    centre, width = value / padded, padded[:, None]
+    residuals = (first.residuals - second.residuals + (value - centre)[:, None] * shares) / width
+    error = np.sqrt(cr2_variance(residuals, shares / width) + pseudo_variance)
+    t, p = t_quantile((1 + confidence) / 2, df), t_p_value(centre / error, df)
+    low, high = np.maximum(-1.0, centre - t * error), np.minimum(1.0, centre + t * error)
+    columns = (first.value, second.value, value, clusters, low, high, p)
+    differences = []
+    for has_interval, row in zip(df >= MINIMUM_DF, zip(*map(np.ndarray.tolist, columns), strict=True), strict=True):
+        differences.append(_difference(*row, has_interval=bool(has_interval)))
+    return differences
+
+
+def _difference(
+    first: float, second: float, value: float, clusters: int, low: float, high: float, p: float, *, has_interval: bool
+) -> PairedDifference:
+    """The difference of two rates, NaN where there is nothing to count."""
+    if isnan(value):
+        return PairedDifference(_known(first), _known(second), None, clusters)
+    h = 2 * asin(sqrt(min(1.0, first))) - 2 * asin(sqrt(min(1.0, second)))
+    if not has_interval:
+        return PairedDifference(first, second, value, clusters, cohens_h=h)
+    return PairedDifference(first, second, value, clusters, low, high, p, _odds_ratio(first, second), h)
+
+
+def _known(value: float) -> float | None:
+    if isnan(value):
+        return None
+    return value
 
 
 def score_difference(
@@ -145,13 +168,13 @@ def score_difference(
     value = first - second
     shares = (m1 / m1.sum() + m2 / m2.sum()) / 2
     residuals = (y1 - means[0] * m1) / m1.sum() - (y2 - means[1] * m2) / m2.sum()
-    df = satterthwaite_df(shares)
+    df = float(satterthwaite_df(shares))
     differences = y1 / m1 - y2 / m2
     alike = float(np.ptp(differences)) <= 1e-12
     if clusters < minimum or df < MINIMUM_DF or alike or means != (first, second):
         return PairedDifference(first, second, value, clusters)
     added = float((shares**2).sum()) * float(np.abs(differences).max())
-    error = sqrt(cr2_variance(residuals, shares) + 2 * PSEUDO_SCORE * added**2)
+    error = sqrt(float(cr2_variance(residuals, shares)) + 2 * PSEUDO_SCORE * added**2)
     half, reach = t_quantile(0.975, df) * error, limits[1] - limits[0]
     low, high = max(-reach, value - half), min(reach, value + half)
     return PairedDifference(first, second, value, clusters, low=low, high=high, p=t_p_value(value / error, df))
@@ -164,7 +187,7 @@ def _odds_ratio(first: float, second: float) -> float | None:
     return exp(log(first / (1 - first)) - log(second / (1 - second)))
 
 
-def padding(typical: float, difference: Number) -> tuple[float, Number]:
+def padding(typical: Number, difference: Other) -> tuple[Number, Other]:
     """The denominator with the two pseudo-clusters added, and what they add to the variance.
 
     `typical`: the share of a cluster of typical size. `difference`: of the two rates.
@@ -198,16 +221,16 @@ def difference_of_differences(first: Floats, second: Floats, *, minimum: int = M
     """
     values, centres, residuals, shares, freedom, pseudo = [], [], [], [], [], 0.0
     for hits, sizes, other_hits, other_sizes in (first, second):
-        one, other = ratio(hits, sizes), ratio(other_hits, other_sizes)
-        if one is None or other is None:
+        both = ratios(np.array([hits, other_hits]), np.array([sizes, other_sizes]))
+        if not both.total.all():
             raise ValueError("a rate has nothing to count")
-        share, value = (one.shares + other.shares) / 2, one.value - other.value
+        share, value = both.shares.mean(axis=0), float(both.value[0] - both.value[1])
         padded, variance = padding(float((share**2).sum()), value)
         values.append(value)
         centres.append(value / padded)
         shares.append(share)
-        residuals.append((one.residuals - other.residuals + (value - value / padded) * share) / padded)
-        freedom.append(satterthwaite_df(share))
+        residuals.append((both.residuals[0] - both.residuals[1] + (value - value / padded) * share) / padded)
+        freedom.append(float(satterthwaite_df(share)))
         pseudo += variance
     counted = min([int((share > 0).sum()) for share in shares])
     df = min(freedom)
@@ -260,5 +283,11 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     first_failed, second_failed = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if first_failed.shape != second_failed.shape:
         raise ValueError("both models need an entry for every sample")
-    b, c = int(np.count_nonzero(first_failed > second_failed)), int(np.count_nonzero(second_failed > first_failed))
-    return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))
+    only_first, only_second = first_failed > second_failed, second_failed > first_failed
+    return exact_mcnemar(int(only_first.sum()), int(only_second.sum()))
+
+
+def exact_mcnemar(only_first: int, only_second: int) -> McNemar:
+    """The exact McNemar test, of the numbers of samples that only one of two models failed."""
+    p = 2 * binomial_cdf(min(only_first, only_second), only_first + only_second, 0.5)
+    return McNemar(only_first, only_second, min(1.0, p))

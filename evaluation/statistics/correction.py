@@ -129,7 +129,9 @@ def corrected_difference(
     shares = (one.shares + other.shares) / 2
     if min(one.validated, other.validated) < minimum or min(df, satterthwaite_df(shares)) < MINIMUM_DF:
         return PairedDifference(one.value, other.value, value, len(shared))
-    variance = cr2_variance(one.residuals - other.residuals, shares) + one.pseudo_variance + other.pseudo_variance
+    variance = (
+        float(cr2_variance(one.residuals - other.residuals, shares)) + one.pseudo_variance + other.pseudo_variance
+    )
     centre, error, t = one.centre - other.centre, sqrt(variance), t_quantile(0.975, df)
     return PairedDifference(
         one.value,

@@ -1,21 +1,30 @@
-"""Student's t, its noncentral form and the binomial distribution: scipy's, as plain floats.
+"""Student's t, its noncentral form and the binomial distribution: scipy's, of floats or arrays.
 
 scipy is loaded when first needed, as it takes longer to import than the site takes to start.
 """
 
+from typing import TypeVar
 
-def t_p_value(t: float, df: float) -> float:
+import numpy as np
+from numpy.typing import NDArray
+
+Number = TypeVar("Number", float, NDArray[np.float64])
+
+
+def t_p_value(t: Number, df: Number) -> Number:
     """The two-sided p of t."""
     from scipy import special
 
-    return float(2 * special.stdtr(df, -abs(t)))
+    p: Number = 2 * special.stdtr(df, -abs(t))
+    return p
 
 
-def t_quantile(p: float, df: float) -> float:
+def t_quantile(p: float, df: Number) -> Number:
     """The p-quantile of Student's t."""
     from scipy import special
 
-    return float(special.stdtrit(df, p))
+    quantile: Number = special.stdtrit(df, p)
+    return quantile
 
 
 def noncentral_t_cdf(t: float, df: float, shift: float) -> float:

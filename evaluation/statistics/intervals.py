@@ -9,13 +9,14 @@ the effective number does not collapse. Hence the small-sample correction here: 
 two pseudo-clusters of typical size, one failed and one passed, each with weight 1/4.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, Ratios, cr2_variance, ratios, rows_of, satterthwaite_df
 from evaluation.statistics.distributions import t_quantile
 from review.quality.agreement import MINIMUM as MINIMUM
 from review.rules.answers import Hidden
@@ -62,7 +63,18 @@ def rate_interval(
     n: int | None = None,
     minimum: int = MINIMUM,
 ) -> RateInterval:
-    """The rate sum(hits) / sum(sizes) over clusters, with its 95 % interval.
+    """That of `rate_intervals` of one rate, from its totals per cluster."""
+    counts = None
+    if n is not None:
+        counts = [n]
+    [interval] = rate_intervals(*rows_of(hits, sizes), n=counts, minimum=minimum)
+    return interval
+
+
+def rate_intervals(
+    hits: Floats, sizes: Floats, *, n: Sequence[int] | None = None, minimum: int = MINIMUM
+) -> list[RateInterval]:
+    """The rates sum(hits) / sum(sizes) over clusters, with their 95 % intervals.
 
     If every cluster has one unweighted criterion: Wilson's score interval (Wilson 1927, J. Am.
     Stat. Assoc. 22). Otherwise Wilson's interval with n* in place of n, n* = p~ (1 - p~) / V(p~),
@@ -72,62 +84,81 @@ def rate_interval(
     clusters.
 
     Args:
-        hits, sizes: numerator and denominator per cluster (`cluster_totals`), sums of weights where
-            criteria have weights.
-        n: the number of criteria; required where `sizes` are sums of weights.
+        hits, sizes: numerators and denominators, (rates, clusters), sums of weights where criteria
+            have weights.
+        n: the number of criteria of each rate; required where `sizes` are sums of weights.
         minimum: clusters below which there is no interval. Nor is there one below `MINIMUM_DF`
             degrees of freedom.
     """
-    estimate = ratio(hits, sizes)
-    denominators = np.asarray(sizes, dtype=float)
-    clusters = int((denominators > 0).sum())
-    if estimate is None:
-        return RateInterval(None, None, None, Method.UNDEFINED, 0, 0)
-    weighted, n = n is not None, round(estimate.total) if n is None else n
-    value = min(1.0, max(0.0, estimate.value))
-    if clusters < minimum or satterthwaite_df(estimate.shares) < MINIMUM_DF:
-        return RateInterval(value, None, None, Method.TOO_FEW, clusters, n)
-    if not weighted and denominators.max() <= 1:
-        return RateInterval(value, *wilson(estimate.total * value, n), Method.WILSON, clusters, n, float(n))
-    typical = float((estimate.shares**2).sum())
+    estimates = ratios(hits, sizes)
+    clusters = np.count_nonzero(sizes > 0, axis=1).tolist()
+    has_interval = (satterthwaite_df(estimates.shares) >= MINIMUM_DF).tolist()
+    most, totals = sizes.max(axis=1, initial=0.0).tolist(), estimates.total.tolist()
+    effective = _effective_counts(estimates).tolist()
+    counts = n
+    if counts is None:
+        counts = [round(total) for total in totals]
+    intervals = []
+    for row, share in enumerate(estimates.value.tolist()):
+        if not totals[row]:
+            intervals.append(RateInterval(None, None, None, Method.UNDEFINED, 0, 0))
+            continue
+        value = min(1.0, max(0.0, share))
+        counted = value, clusters[row], counts[row]
+        if clusters[row] < minimum or not has_interval[row]:
+            intervals.append(_interval(*counted, Method.TOO_FEW, None))
+        elif n is None and most[row] <= 1:
+            intervals.append(_interval(*counted, Method.WILSON, float(counts[row])))
+        else:
+            intervals.append(_interval(*counted, Method.CLUSTERED, min(float(counts[row]), effective[row])))
+    return intervals
+
+
+def _effective_counts(estimates: Ratios) -> Floats:
+    """The number of independent criteria that would give each rate the same precision."""
+    value, shares = np.clip(estimates.value, 0.0, 1.0), estimates.shares
+    typical = (shares**2).sum(axis=1)
     padded = 1 + 2 * PSEUDO_WEIGHT * typical  # the denominator with the pseudo-clusters
-    centre = (value + PSEUDO_WEIGHT * typical) / padded
-    residuals = (estimate.residuals + (value - centre) * estimate.shares) / padded
-    variance = cr2_variance(residuals, estimate.shares / padded)
-    variance += PSEUDO_WEIGHT * (typical / padded) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / padded)
-    effective = min(float(n), centre * (1 - centre) / variance / padded)
-    low, high = wilson(value * effective, effective)
-    return RateInterval(value, low, high, Method.CLUSTERED, clusters, n, effective)
+    centre, share, width = (value + PSEUDO_WEIGHT * typical) / padded, typical / padded, padded[:, None]
+    variance = cr2_variance((estimates.residuals + (value - centre)[:, None] * shares) / width, shares / width)
+    variance += PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + centre**2) / (1 - share)
+    effective: Floats = centre * (1 - centre) / variance / padded
+    return effective
 
 
-def f_interval(
-    hits: ArrayLike,
-    sizes: ArrayLike,
-    weight: float = 2.0,
-    *,
-    minimum: int = MINIMUM,
-) -> RateInterval:
-    """F1, or another ratio in which a hit counts `weight` times, with its 95 % interval.
+def _interval(value: float, clusters: int, n: int, method: Method, effective_n: float | None) -> RateInterval:
+    """Wilson's interval of a rate with an effective number of criteria; without one, none."""
+    if effective_n is None:
+        return RateInterval(value, None, None, method, clusters, n)
+    low, high = wilson(value * effective_n, effective_n)
+    return RateInterval(value, low, high, method, clusters, n, effective_n)
+
+
+def f_intervals(hits: Floats, sizes: Floats, weight: float = 2.0, *, minimum: int = MINIMUM) -> list[RateInterval]:
+    """F1, or other ratios in which a hit counts `weight` times, with their 95 % intervals.
 
     F = w a / (w a + b), a being the hits and b the rest, is a rising function of the proportion
     J = a / (a + b), Jaccard's index: F = w J / (1 + (w - 1) J). So its interval is that of J
-    (`rate_interval`), with the ends transformed, and is as good when small. `n` counts a + b.
+    (`rate_intervals`), with the ends transformed, and is as good when small. `n` counts a + b.
 
     Args:
-        hits, sizes: w a and w a + b of each cluster: 2 TP and 2 TP + FP + FN for F1.
+        hits, sizes: w a and w a + b of each cluster: 2 TP and 2 TP + FP + FN for F1; (rates,
+            clusters).
         weight: w.
-        minimum: as of `rate_interval`.
+        minimum: as of `rate_intervals`.
     """
-    counted_twice = np.asarray(hits, dtype=float)
-    once = counted_twice / weight
-    index = rate_interval(once, np.asarray(sizes, dtype=float) - counted_twice + once, minimum=minimum)
+    once = hits / weight
 
     def weighted(share: float | None) -> float | None:
         if share is None:
             return None
         return weight * share / (1 + (weight - 1) * share)
 
-    return replace(index, value=weighted(index.value), low=weighted(index.low), high=weighted(index.high))
+    intervals = []
+    for index in rate_intervals(once, sizes - hits + once, minimum=minimum):
+        ends = {"value": weighted(index.value), "low": weighted(index.low), "high": weighted(index.high)}
+        intervals.append(replace(index, **ends))
+    return intervals
 
 
 def mean_interval(
@@ -163,13 +194,13 @@ def mean_interval(
         raise ValueError("no numbers")
     total, clusters = float(m.sum()), len(m)
     mean, shares = float(y.sum()) / total, m / total
-    df = satterthwaite_df(shares)
+    df = float(satterthwaite_df(shares))
     means = y / m
     reach = float(np.ptp(means))
     if clusters < minimum or df < MINIMUM_DF or reach <= 1e-12 * max(1.0, abs(mean)):
         return mean, None, None, clusters
     residuals = (y - mean * m) / total
-    variance = cr2_variance(residuals, shares)
+    variance = float(cr2_variance(residuals, shares))
     third_moment = float((residuals**3 / ((1 - shares) * np.maximum(1 - 2 * shares, 0.5))).sum())
     skewness = third_moment / variance**1.5
     error = (variance + WEIGHT_OF_MEANS / 2 * (float((shares**2).sum()) * reach) ** 2) ** 0.5

@@ -97,7 +97,7 @@ def power_of_difference(
     """
     m = np.asarray(sizes, dtype=float)
     shares = m[m > 0] / m.sum()
-    typical, df = float((shares**2).sum()), satterthwaite_df(shares)
+    typical, df = float((shares**2).sum()), float(satterthwaite_df(shares))
     if df <= 0:
         return 0.0
     variances = [rate * (1 - rate) for rate in (first, second)]
@@ -163,7 +163,7 @@ def _simulated_power(rates: tuple[float, float], m: Floats, correlation: float, 
     centre = difference / padded
     residuals = ((one - two) / m.sum() - np.outer(centre, shares)) / padded
     variance = (residuals**2 / (1 - shares / padded)).sum(axis=1) + pseudo
-    critical = t_quantile(1 - alpha / 2, satterthwaite_df(shares))
+    critical = t_quantile(1 - alpha / 2, float(satterthwaite_df(shares)))
     return float((np.abs(centre) > critical * np.sqrt(variance)).mean())
 
 

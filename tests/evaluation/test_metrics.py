@@ -46,7 +46,9 @@ def measure_verdicts(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
     hits, weights, outside = (
         np.repeat(np.array([kind[at] for kind in kinds], dtype=np.int64), number) for at in range(3)
     )
-    return measure(rate, sums_of(hits=hits, counted=weights, number=weights > 0, excluded=outside))
+    sums = sums_of(hits=hits, counted=weights, number=weights > 0, excluded=outside)
+    [measured] = measure(rate, sums[None])
+    return measured
 
 
 # --------------------------------------------------------------------------------------- arithmetic
@@ -174,7 +176,7 @@ def test_a_perfect_f1_of_few_is_no_certainty() -> None:
 def test_f1_has_bounds_from_unjudged_criteria() -> None:
     f1 = Rate("f1", "F1", "", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset({"tp", "fp", "fn", "tn"}))
     sums = sums_of(hits=[4, 2], counted=[5, 4], number=[3, 3], excluded=[1, 2], missing=[1, 2])
-    measured = measure(f1, sums, better="high")
+    [measured] = measure(f1, sums[None], better="high")
     assert measured.bounds is not None
     assert measured.value == 6 / 9
     assert (measured.bounds.best, measured.bounds.worst) == (12 / 15, 6 / 12)
@@ -186,7 +188,7 @@ def test_a_weighted_rate_has_bounds_from_unjudged_weights() -> None:
         "harm", "Harm", "", {"not_met": 1}, {"met": 1, "not_met": 1}, weights=Weights("severity", {"severe": 5})
     )
     sums = sums_of(hits=[5, 0], counted=[10, 3], number=[2, 1], excluded=[1, 4], missing=[5, 0])
-    measured = measure(harm, sums, better="low")
+    [measured] = measure(harm, sums[None], better="low")
     assert measured.bounds is not None
     assert (measured.bounds.best, measured.bounds.worst) == (5 / 18, 10 / 18)
 

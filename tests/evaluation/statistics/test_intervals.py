@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench import coverage
 from evaluation.metrics import measure
-from evaluation.statistics.clusters import cluster_totals, ratio, satterthwaite_df
+from evaluation.statistics.clusters import cluster_totals, ratios, rows_of, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from tests.evaluation.frames import sums_of
@@ -79,8 +79,7 @@ def test_totals_are_summed_by_cluster_in_any_order() -> None:
 
 
 def test_equal_clusters_have_one_degree_of_freedom_fewer_than_clusters() -> None:
-    result = ratio([1] * 12, [3] * 12)
-    assert result is not None
+    result = ratios(*rows_of([1] * 12, [3] * 12))
     assert satterthwaite_df(result.shares) == pytest.approx(11)
 
 
@@ -97,7 +96,8 @@ def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> N
 def test_bounds_cover_every_outcome_of_excluded_criteria(clusters: list[tuple[int, int]], excluded: int) -> None:
     hits, counted = np.array(clusters, dtype=np.int64).reshape(-1, 2).T
     out = np.full(len(clusters), excluded)
-    measured = measure(PROTOCOL.rates[0], sums_of(hits=hits, counted=counted, number=counted, excluded=out))
+    sums = sums_of(hits=hits, counted=counted, number=counted, excluded=out)
+    [measured] = measure(PROTOCOL.rates[0], sums[None])
     if measured.bounds is not None and measured.value is not None:
         share = out.sum() / (counted.sum() + out.sum())
         assert measured.bounds.worst - measured.bounds.best == pytest.approx(share)
