@@ -220,8 +220,8 @@ def _protocol_document(run: Run, report: Report) -> dict[str, Any]:
         names = {"name": dataset.name, "label": dataset.label}
         datasets.append({**names, "task": dataset.task, "variant": dataset.variant})
     views = []
-    for view in report.views:
-        labels = {row.value: row.label for row in report.facets[view.name]}
+    for view in report.numbers.views:
+        labels = {row.value: row.label for row in report.numbers.facets[view.name]}
         views.append({"name": view.name, "label": view.label, "rate": view.rate, "values": list(labels.items())})
     return {
         "label": protocol.label,
@@ -257,7 +257,7 @@ def _clusters(run: Run, samples: pl.DataFrame) -> dict[int, str]:
 
 def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and their facet values, without any text of the release."""
-    names = {view.name for view in report.views}
+    names = {view.name for view in report.numbers.views}
     for rate in report.rates:
         if rate.score:
             names.update(rate.score.facets)

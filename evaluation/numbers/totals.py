@@ -116,11 +116,6 @@ def cluster_sums(sums: Sums, clusters: Ints, count: int) -> Sums:
     return result
 
 
-def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
-    """The totals of rates over all criteria, by name. Units of the other arm are in the arrays."""
-    return _totals_of(frame, frame.rows, _units(frame), rates)
-
-
 def facet_totals(
     frame: Frame, rates: Sequence[Rate], rows: pl.DataFrame
 ) -> Iterator[tuple[str, dict[str, UnitTotals]]]:
@@ -129,7 +124,7 @@ def facet_totals(
     by_value = rows.partition_by("value", as_dict=True, include_key=False)
     for (value,), of_value in sorted(by_value.items()):
         has_value = np.isin(units["unit"], as_array(of_value["unit"]))
-        yield str(value), _totals_of(frame, of_value, units[has_value], rates)
+        yield str(value), unit_totals(frame, rates, of_value, units[has_value])
 
 
 def _units(frame: Frame) -> Units:
@@ -139,8 +134,17 @@ def _units(frame: Frame) -> Units:
     return units
 
 
-def _totals_of(frame: Frame, rows: pl.DataFrame, units: Units, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
-    """The totals of rates over some rows of a frame, which are on these units."""
+def unit_totals(
+    frame: Frame, rates: Sequence[Rate], rows: pl.DataFrame | None = None, units: Units | None = None
+) -> dict[str, UnitTotals]:
+    """The totals of rates by name. Units of the other arm are in the arrays.
+
+    `rows`, `units`: those to sum, of the frame; by default all.
+    """
+    if rows is None:
+        rows = frame.rows
+    if units is None:
+        units = _units(frame)
     shape = (len(frame.verdicts), len(frame.models), len(units))
     unit = np.searchsorted(units["unit"], as_array(rows["unit"]))
     cell = np.ravel_multi_index((as_array(rows["verdict"]), as_array(rows["model"]), unit), shape)

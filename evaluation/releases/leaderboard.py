@@ -386,7 +386,7 @@ def _scores(run: Run, key: str) -> dict[str, list[Standing]]:
 def _reported_scores(run: Run) -> dict[str, list[Standing]]:
     report = reports_queries.report(run)
     scores: dict[str, list[Standing]] = defaultdict(list)
-    for row in report.overall:
+    for row in report.numbers.overall:
         rate = row.rates[report.rate.name]
         counted = (rate.numerator, rate.denominator, rate.excluded)
         scores[row.endpoint].append(Standing(row.dataset, rate.value, rate.low, rate.high, *counted))

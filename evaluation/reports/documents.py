@@ -71,7 +71,7 @@ def as_markdown(report: Report) -> str:
         "",
         "## All metrics",
         "",
-        *_table(report, report.overall, facet=""),
+        *_table(report, report.numbers.overall, facet=""),
         *_endings(report),
         *_comparisons(report),
         *_held_out(report),
@@ -83,13 +83,13 @@ def as_markdown(report: Report) -> str:
         *_models(report),
         *judges_markdown.section(run),
     ]
-    for view in report.views:
-        if not report.facets[view.name]:
+    for view in report.numbers.views:
+        if not report.numbers.facets[view.name]:
             continue  # such as severity, in a release without severities
         lines += ["", f"## Breakdown: {view.label}", ""]
         if view.note:
             lines += [str(view.note), ""]
-        lines += _table(report, report.facets[view.name], facet=view.label)
+        lines += _table(report, report.numbers.facets[view.name], facet=view.label)
         n = report.numbers.without[view.name]
         if n == 1:
             lines += ["", "1 judgment has no value for this breakdown and is not counted above."]
@@ -243,7 +243,7 @@ def _label(report: Report, name: str) -> str:
 def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]:
     """Head and rows as papers print them: the primary metric with its interval."""
     rate = report.planned_rate
-    cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
+    cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.numbers.overall}
     datasets = dict(report.datasets)
     rows = []
     for endpoint in report.endpoints:
@@ -379,7 +379,7 @@ def as_latex(report: Report) -> str:
     lines += [f"% {line}" for line in said.citation.splitlines()]
     lines += text_tables.latex(" ".join(notes), *_models_by_data_sets(report))
     bounded = []
-    for row in report.overall:
+    for row in report.numbers.overall:
         measured = row.rates[rate.name]
         if measured.excluded and measured.bounds:
             bounds = _bounds(measured, percent=rate.percent)

@@ -152,9 +152,9 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     """
     shown_rate = report.shown_rate(rate)
     position = report.rates.index(shown_rate)
-    lines = _table(report, report.overall, "", link)
+    lines = _table(report, report.numbers.overall, "", link)
     table = _sorted(lines, position, sort)
-    sections = [_section(report, rate, view, link) for view in report.views if report.facets[view.name]]
+    sections = [_section(report, rate, view, link) for view in report.numbers.views if report.numbers.facets[view.name]]
     endings = [(ending, _link_of(ending, link)) for ending in report.numbers.endings]
     return ReportFigures(
         rate=shown_rate,
@@ -175,7 +175,7 @@ def first_chart(report: Report, rate: Rate, link: Link) -> BarChart:
     """The bars of a rate on the data set that the answer of the report names first."""
     position = report.rates.index(rate)
     first = answered_datasets(report)[0]
-    lines = [row[position] for row in _table(report, report.overall, "", link)]
+    lines = [row[position] for row in _table(report, report.numbers.overall, "", link)]
     return next(chart for chart in _bars(report, lines) if chart.name == _bars_name(first))
 
 
@@ -227,7 +227,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     names: dict[str, str] = {}
     cells: dict[tuple[str, str, str], RateLine] = {}
     table, few = [], []
-    for of_rates in _table(report, report.facets[facet], facet, link):
+    for of_rates in _table(report, report.numbers.facets[facet], facet, link):
         line = of_rates[position]
         row = line.row
         names[row.value] = line.value

@@ -134,7 +134,7 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         yield from score_lines.csv_rows(report)
     else:
         yield RATE_COLUMNS
-        for facet, rows in {"": report.overall, **report.facets}.items():
+        for facet, rows in {"": report.numbers.overall, **report.numbers.facets}.items():
             if table not in ("", facet or OVERALL):
                 continue
             for row in rows:
@@ -165,7 +165,7 @@ def tables(report: Report) -> list[str]:
     scores = []
     if report.protocol.scores:
         scores = [score_lines.SCORES]
-    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, PUBLIC, *scores, *report.facets]
+    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, PUBLIC, *scores, *report.numbers.facets]
 
 
 def as_json(report: Report) -> str:

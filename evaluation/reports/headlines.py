@@ -90,7 +90,7 @@ def cache_headline(of: Report) -> tuple[str, list[float]]:
     """The planned rate of a run and the lowest and highest value of it, cached."""
     name, dataset = of.planned_rate.name, answered_datasets(of)[0]
     known = []
-    for row in of.overall:
+    for row in of.numbers.overall:
         value = row.rates[name].value
         if row.dataset == dataset and value is not None:
             known.append(value)
@@ -130,7 +130,7 @@ def _datasets_not_named(of: Report) -> int:
 
 def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
     rows = []
-    for row in of.overall:
+    for row in of.numbers.overall:
         measured = row.rates[rate.name]
         if row.dataset == dataset and measured.value is not None:
             rows.append((row.endpoint, measured))

@@ -204,8 +204,8 @@ def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
 def _rows(report: Report, column: PaperColumn) -> Sequence[RateRow]:
     """The rows of a column's facet, or those of all data sets."""
     if column.facet:
-        return report.facets.get(column.facet, ())
-    return report.overall
+        return report.numbers.facets.get(column.facet, ())
+    return report.numbers.overall
 
 
 def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> RateRow | None:

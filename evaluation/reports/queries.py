@@ -12,7 +12,6 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Text
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, VoidVerdict
 from evaluation.numbers import scoring
-from evaluation.numbers.counting import RateRow as RateRow
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rates import rate_named
 from evaluation.numbers.report_numbers import Options, ReportNumbers, count
@@ -26,7 +25,7 @@ from evaluation.numbers.rules import (
     CriterionState,
     counted,
 )
-from evaluation.protocol import DataSet, FacetView, Protocol, Rate
+from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_set_named, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import cache_warming, result_cache
@@ -168,19 +167,6 @@ class Report:
     def shown_rate(self, name: str) -> Rate:
         """The rate of this name, or else the planned one."""
         return rate_named(self.rates, name) or self.planned_rate
-
-    @property
-    def views(self) -> tuple[FacetView, ...]:
-        return self.numbers.views
-
-    @property
-    def overall(self) -> tuple[RateRow, ...]:
-        return self.numbers.overall
-
-    @property
-    def facets(self) -> Mapping[str, tuple[RateRow, ...]]:
-        """Facet -> its rows."""
-        return self.numbers.facets
 
     def is_planned(self, rate: Rate) -> bool:
         """Whether the rate answers the run's plan; everything else is exploratory."""

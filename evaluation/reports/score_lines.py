@@ -38,7 +38,7 @@ def score_figures(report: Report) -> ScoreFigures | None:
     if not rules or not report.numbers.scores:
         return None
     tables = [("", score_lines(report, report.numbers.scores))]
-    for view in report.views:
+    for view in report.numbers.views:
         if rows := report.numbers.score_facets.get(view.name):
             tables.append((gettext(view.label), score_lines(report, rows)))
     return ScoreFigures(

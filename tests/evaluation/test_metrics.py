@@ -235,7 +235,7 @@ def _add_judgments(
 
 
 def cell(report: Report, name: str, dataset: str, facet: str = "", value: str = "") -> MeasuredRate:
-    rows = report.facets[facet] if facet else report.overall
+    rows = report.numbers.facets[facet] if facet else report.numbers.overall
     [row] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (name, dataset, value)]
     return row.measured
 
@@ -307,7 +307,7 @@ def test_a_number_of_the_report_equals_the_judgments_listed_for_it() -> None:
         release, one=lambda at, _rubric: ["not_met", "met", ""][at % 3], two=lambda at, _rubric: "met"
     )
     report = queries.report(run)
-    for facet, rows in {"": report.overall, **report.facets}.items():
+    for facet, rows in {"": report.numbers.overall, **report.numbers.facets}.items():
         for row in rows:
             filters = {"endpoint": row.endpoint, "dataset": row.dataset, "facet": facet, "value": row.value}
             assert queries.judgments(run, verdict="not_met", **filters).count() == row.measured.numerator

@@ -272,7 +272,9 @@ def test_the_figures_show_the_numbers_of_the_table(db: None):
     shown = figures(report, lambda *_where: "#")
     assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "Combined"]
     in_figures = [(mark.label, mark.count) for chart in shown.bars for mark in chart.marks]
-    in_table = [(row.endpoint, f"{row.measured.numerator}/{row.measured.denominator}") for row in report.overall]
+    in_table = [
+        (row.endpoint, f"{row.measured.numerator}/{row.measured.denominator}") for row in report.numbers.overall
+    ]
     assert sorted(in_figures) == sorted(in_table)
     subtype = next(section for section in shown.sections if section.name == "subtype")
     [heat] = subtype.heats

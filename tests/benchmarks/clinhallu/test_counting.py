@@ -56,7 +56,7 @@ def test_each_preset_counts_failures_by_its_rule(
     rates = {}
     for name, run in runs.items():
         report = queries.report(run)
-        rates[name] = {row.dataset: row.rates for row in report.overall}
+        rates[name] = {row.dataset: row.rates for row in report.numbers.overall}
         folder = tmp_path / name
         bundle.export_run(run, folder)
         assert verify_run.main([str(folder)]) == 0

@@ -77,7 +77,7 @@ def true_rates(model: str) -> dict[str, float]:
 def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
     run = run_of(COUNTS, *ERROR_RATES)
     report = queries.report(run)
-    rows = {(row.endpoint, row.dataset): row.rates for row in report.overall}
+    rows = {(row.endpoint, row.dataset): row.rates for row in report.numbers.overall}
     for model in ERROR_RATES:
         expected = true_rates(model)
         for name, variant in VARIANT_OF_RATE.items():

@@ -44,7 +44,7 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     work.work_on_run(run.pk)
     run.refresh_from_db()
     report = queries.report(run)
-    [combined] = [row for row in report.overall if row.dataset == "combined"]
+    [combined] = [row for row in report.numbers.overall if row.dataset == "combined"]
     detector = simulate_detection.DETECTORS[model]
     tp, fp = COUNT * detector.sees_factual, COUNT * (1 - detector.sees_wrong)
     precision, recall = tp / (tp + fp), detector.sees_factual
@@ -55,8 +55,8 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     assert combined.rates["f1"].excluded == sum(
         n for name, n in combined.verdicts.items() if name.startswith("unparsed")
     )
-    assert {row.value for row in report.facets["source"]} == {"medqa", "acn"}
-    assert {row.value for row in report.facets["length"]} == {"none", "short"}
+    assert {row.value for row in report.numbers.facets["source"]} == {"medqa", "acn"}
+    assert {row.value for row in report.numbers.facets["length"]} == {"none", "short"}
 
     score_row = next(row for row in report.numbers.scores if row.dataset == "combined")
     n_explained = ResponseScore.objects.filter(run=run).count()
@@ -73,7 +73,7 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     assert own.cells[-1] == str(n_explained)
     assert ("MedLlama-8B", "0.94") in [(row.model, row.cells[0]) for row in tables["Table 6"].rows if row.published]
     [errors] = tables["Figure 8"].rows
-    wrong = {row.dataset: row.verdicts["fp"] + row.verdicts["fn"] for row in report.overall}
+    wrong = {row.dataset: row.verdicts["fp"] + row.verdicts["fn"] for row in report.numbers.overall}
     assert errors.cells == (*(f"{wrong[task] / wrong['combined']:.2f}" for task in ("qa", "ie")), "0.00", "0.00")
     assert sum(map(float, tables["Figure 9"].rows[0].cells)) == pytest.approx(1, abs=0.02)
     of_release = next(row for row in tables["Figure 9"].rows if row.model == "all samples of this release")

@@ -70,7 +70,7 @@ def test_the_chart_by_kind_shows_recall_and_the_report_explains_why(url: str, ad
     assert (chart.rate.name, section.rate.name) == ("f1", "recall")
     # The answers are all about one record, which is too little for intervals.
     assert not section.lines
-    for line, row in zip(section.few_lines, report.facets["category"], strict=True):
+    for line, row in zip(section.few_lines, report.numbers.facets["category"], strict=True):
         # Only hallucinated answers that were shown count: true answers have no kind.
         shown = sum(row.verdicts.get(verdict, 0) for verdict in ("tp", "fn"))
         assert line.measured.denominator == shown < sum(row.verdicts.values())

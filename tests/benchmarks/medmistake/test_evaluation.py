@@ -66,12 +66,12 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     run = RUNS.get(launched_run.pk)
     assert Judgment.objects.filter(run=run).count() == COUNT * len(models)
     report = reports_queries.report(run)
-    for row in report.overall:
+    for row in report.numbers.overall:
         rate, error = simulated.REPEAT_RATES[row.endpoint], simulated.JUDGE_ERROR
         expected = (1 - rate) * (1 - error) + rate * error
         error = (expected * (1 - expected) / COUNT) ** 0.5
         assert row.measured.value == pytest.approx(expected, abs=4 * error), row.endpoint
-    assert {"category", "risk"} <= set(report.facets)
+    assert {"category", "risk"} <= set(report.numbers.facets)
     assert report.numbers.comparisons, "models are compared in pairs"
 
     # Two of the three models chose the scenarios: their rates are shown, and they are ranked only

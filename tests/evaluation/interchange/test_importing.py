@@ -69,7 +69,7 @@ def test_a_file_becomes_a_run_like_any_other(release: Release, tmp_path: Path, m
         "imported", "study", Run.Status.FINISHED, "their-judge"
     )  # fmt: skip
     report = reports_queries.report(run)
-    combined = {row.endpoint: row.measured for row in report.overall if row.dataset == "combined"}
+    combined = {row.endpoint: row.measured for row in report.numbers.overall if row.dataset == "combined"}
     assert (combined["their-model"].numerator, combined["their-model"].denominator) == (2, 4)
     assert (combined["org-Other-7B"].numerator, combined["org-Other-7B"].denominator) == (0, 4)
     progress = RUNS.progress(run)

@@ -166,7 +166,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     ours = evaluate_release(release, silent_models, "sim-reckless")
     export.Export(release, "inspect").write(tmp_path / "out")
     *_progress, metrics, location = run_inspect(tmp_path, silent_models, EVALUATE)
-    [row] = [row for row in reports_queries.report(ours).overall if row.dataset == "combined"]
+    [row] = [row for row in reports_queries.report(ours).numbers.overall if row.dataset == "combined"]
     unjudged = ours.judgments.filter(verdict="").count()
     values = {name: row.rates[name].value for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
     assert json.loads(metrics) == {**values, "unjudged": unjudged}
@@ -178,7 +178,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     assert theirs is not None
     answers = [dict(run.responses.values_list("sample__key", "text")) for run in (ours, theirs)]
     assert answers[0] == answers[1]
-    counted = [reports_queries.report(run).overall for run in (ours, theirs)]
+    counted = [reports_queries.report(run).numbers.overall for run in (ours, theirs)]
     assert [row.verdicts for row in counted[0]] == [row.verdicts for row in counted[1]]
     assert [row.rates for row in counted[0]] == [row.rates for row in counted[1]]
     assert counted[0][0].measured.numerator > 0
@@ -224,7 +224,7 @@ def test_metrics_of_several_epochs_are_those_of_our_report(
     result = importing.import_results(rows.read(Path(location)), release=release, study="s", models=NAMES)
     assert (result.added, result.refused) == (3 * release.rubrics_count, 0)
     assert result.run is not None
-    [row] = [row for row in reports_queries.report(result.run).overall if row.dataset == "combined"]
+    [row] = [row for row in reports_queries.report(result.run).numbers.overall if row.dataset == "combined"]
     ours = {name: row.rates[name].value for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
     assert json.loads(metrics) == {**ours, "unjudged": result.run.judgments.filter(verdict="").count()}
 
@@ -262,7 +262,7 @@ def test_what_a_log_says_about_itself_counts(tmp_path: Path, silent_models: str,
     assert second.refused == 0
     assert "replaced by a retry" in second.remarks[0]
     assert "which a retry has replaced" in backwards.remarks[-1]
-    reports = [reports_queries.report(each.run).overall for each in (whole, second, backwards) if each.run]
+    reports = [reports_queries.report(each.run).numbers.overall for each in (whole, second, backwards) if each.run]
     assert [row.rates for row in reports[0]] == [row.rates for row in reports[1]] == [row.rates for row in reports[2]]
     assert covered(second).complete
 

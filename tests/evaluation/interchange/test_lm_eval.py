@@ -71,7 +71,7 @@ def test_lm_eval_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     ours = evaluate_release(release, silent_models, "sim-reckless")
     export.Export(release, "lm-eval").write(tmp_path / "out")
     scores, log = scores_by_lm_eval(tmp_path, silent_models)
-    [row] = [row for row in reports_queries.report(ours).overall if row.dataset == "combined"]
+    [row] = [row for row in reports_queries.report(ours).numbers.overall if row.dataset == "combined"]
     rates = {name: row.rates[name] for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
     assert {name: scores[f"{name},none"] for name in rates} == {name: rate.value for name, rate in rates.items()}
     assert 0 < rates["hallucination_rate"].numerator < rates["hallucination_rate"].denominator
@@ -104,7 +104,7 @@ def test_lm_eval_gives_healthbench_its_own_score(tmp_path: Path, manage: Manage)
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     answers = {entry["doc"]["sample_id"]: entry["resps"][0][0] for entry in entries}
     assert answers == dict(run.responses.values_list("sample__key", "text"))
-    [row] = reports_queries.report(run).overall
+    [row] = reports_queries.report(run).numbers.overall
     ours = {name: rate.value for name, rate in row.rates.items()}
     assert (scores["healthbench_score,none"], scores["criteria_met,none"]) == (
         ours["healthbench_score"],
@@ -187,7 +187,7 @@ def test_other_tools_count_as_we_do(db: None) -> None:
         of_sample = samples.setdefault(response, {"arm": arm, "rubrics": [], "points": None, "verdicts": {}})
         of_sample["rubrics"].append({"key": key, "polarity": polarities[key]})
         of_sample["verdicts"][key] = {"met": {"met": True, "not_met": False}.get(verdict)}
-    [row] = [row for row in reports_queries.report(run).overall if row.dataset == "dialogue"]
+    [row] = [row for row in reports_queries.report(run).numbers.overall if row.dataset == "dialogue"]
     names = [rate["name"] for rate in judging["rates"]]
     assert names == ["hallucination_rate", "samples_failed", "over_suspicion"]
     for rate in judging["rates"]:

@@ -106,10 +106,10 @@ def test_the_agreement_of_the_judges_is_on_the_page_and_in_the_bundle(
 def test_a_report_counts_votes_that_are_imported_later(release: Release, tmp_path: Path) -> None:
     run = import_rows(release, tmp_path, *rows_of("a", True, True, True, True)).run
     assert run is not None
-    assert reports_queries.report(run).overall[0].measured.numerator == 0
+    assert reports_queries.report(run).numbers.overall[0].measured.numerator == 0
     for judge in ("b", "c"):
         import_rows(release, tmp_path, *rows_of(judge, False, True, True, True))
-    assert reports_queries.report(Run.objects.get(pk=run.pk)).overall[0].measured.numerator == 1
+    assert reports_queries.report(Run.objects.get(pk=run.pk)).numbers.overall[0].measured.numerator == 1
 
 
 def test_a_refused_judge_is_looked_up_once(release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -457,7 +457,7 @@ def test_a_fragment_and_what_a_tool_marked_void_give_no_rank_and_replace_nothing
     fragment = Run.objects.get(study="fragment")
     assert [(entry.endpoint, entry.run) for entry in leaderboard(release).entries] == ranked
     report = queries.report(fragment)
-    [score] = report.overall
+    [score] = report.numbers.overall
     assert score.rates["healthbench_score"].value is None, "two of its criteria have no verdict"
     assert (score.rates["criteria_met"].denominator, score.rates["criteria_met"].excluded) == (1, 3 * SAMPLES - 1)
     assert report.numbers.rankings == ()

@@ -68,7 +68,7 @@ def test_a_model_is_listed_once_with_its_latest_complete_run(release: Release) -
     report = reports_queries.report(second)
     for entry in board.entries:
         if entry.run == second.pk:
-            rows = [row for row in report.overall if row.endpoint == entry.endpoint]
+            rows = [row for row in report.numbers.overall if row.endpoint == entry.endpoint]
             assert [(s.dataset, s.value, s.numerator, s.denominator, s.excluded) for s in entry.scores] == [
                 (r.dataset, r.measured.value, r.measured.numerator, r.measured.denominator, r.measured.excluded)
                 for r in rows
@@ -182,7 +182,7 @@ def test_a_study_that_grows_is_counted_again(release: Release) -> None:
         importing.import_results(entries, release=release, study="elsewhere")
         run = Run.objects.get(study="elsewhere")
         assert leaderboard(release).entries == ()
-        rows = [row for row in reports_queries.report(run).overall if row.dataset == "combined"]
+        rows = [row for row in reports_queries.report(run).numbers.overall if row.dataset == "combined"]
         return run.pk, [row.measured.denominator for row in rows]
 
     pk, denominators = import_verdicts(("one", "0", True))

@@ -49,7 +49,7 @@ MANY = [("dialogue", [["A1"], ["C2"]])] * 20
 
 
 def rate(report: Report, name: str, metric: str, dataset: str = "dialogue") -> MeasuredRate:
-    [row] = [row for row in report.overall if (row.endpoint, row.dataset) == (name, dataset)]
+    [row] = [row for row in report.numbers.overall if (row.endpoint, row.dataset) == (name, dataset)]
     return row.rates[metric]
 
 
@@ -283,8 +283,8 @@ def test_controls_reveal_a_model_that_doubts_everything_and_count_in_no_other_ra
     assert comparison.difference == 1.0
     assert comparison.p_adjusted is not None
     assert comparison.p_adjusted < 0.001
-    assert {row.value for row in report.facets["polarity"]} == {"must", "must not"}
-    assert sum(row.measured.denominator for row in report.facets["polarity"] if row.endpoint == "doubter") == 24
+    assert {row.value for row in report.numbers.facets["polarity"]} == {"must", "must not"}
+    assert sum(row.measured.denominator for row in report.numbers.facets["polarity"] if row.endpoint == "doubter") == 24
     page = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": SUSPICION})
     assert "Over-suspicion" in text_of(page)
     for line in page.context["figures"].lines:

@@ -75,7 +75,7 @@ def test_every_figure_of_the_page_can_be_downloaded(run: Run, admin: Client) -> 
 def test_the_files_have_the_numbers_of_the_page(run: Run, admin: Client) -> None:
     report = queries.report(run)
     rows = list(csv.DictReader(io.StringIO(download(admin, run, "bars-combined", "csv").content.decode("utf-8-sig"))))
-    for row, expected in zip(rows, [row for row in report.overall if row.dataset == "combined"], strict=True):
+    for row, expected in zip(rows, [row for row in report.numbers.overall if row.dataset == "combined"], strict=True):
         assert row["label"] == expected.endpoint
         assert expected.measured.value is not None
         assert float(row["value"]) == pytest.approx(expected.measured.value, abs=1e-4)
@@ -84,7 +84,9 @@ def test_the_files_have_the_numbers_of_the_page(run: Run, admin: Client) -> None
             expected.measured.denominator,
         )
     rates = {
-        (row.label, row.endpoint): row.measured.value for row in report.facets["cluster"] if row.dataset == "combined"
+        (row.label, row.endpoint): row.measured.value
+        for row in report.numbers.facets["cluster"]
+        if row.dataset == "combined"
     }
     for row in csv.DictReader(
         io.StringIO(download(admin, run, "heat-cluster-combined", "csv").content.decode("utf-8-sig"))

@@ -38,7 +38,7 @@ def test_the_answer_comes_first_with_intervals_and_the_release(release: Release,
     report = queries.report(run)
     said = answer(report, report.planned_rate)
     rates, difference = said.sentences
-    measured = {row.endpoint: row.rates[report.planned_rate.name] for row in report.overall}
+    measured = {row.endpoint: row.rates[report.planned_rate.name] for row in report.numbers.overall}
     low, high = measured["careful"].interval or (0.0, 0.0)
     assert f"careful 10.0% (3 of 30, 95% CI {low:.1%}–{high:.1%}, 30 clusters); reckless 60.0%" in rates
     assert difference.startswith("reckless is 50.0 pp above careful (95% CI +")

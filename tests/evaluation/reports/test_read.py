@@ -17,6 +17,7 @@ from evaluation import errors
 from evaluation import registry as evaluation_registry
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.counting import RateRow
 from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.protocol import Decision, Sample
 from evaluation.reports import formats, headlines
@@ -80,8 +81,8 @@ def expected_counts(model: str, *, hinted: bool, of_level: str = "") -> Counter[
     return Counter(expected_verdict(model, at, hinted=hinted) for at in range(COUNT) if of_level in ("", level(at)))
 
 
-def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> reports_queries.RateRow:
-    rows = report.facets["level"] if value else report.overall
+def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> RateRow:
+    rows = report.numbers.facets["level"] if value else report.numbers.overall
     [match] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, value)]
     return match
 

@@ -131,7 +131,7 @@ def test_a_report_of_a_real_run_adds_up(evaluated_release: tuple[Release, Run]) 
     release, run = evaluated_release
     report = reports_queries.report(run)
     for name in report.endpoints:
-        by_dataset = {row.dataset: row.measured for row in report.overall if row.endpoint == name}
+        by_dataset = {row.dataset: row.measured for row in report.numbers.overall if row.endpoint == name}
         for part in ("numerator", "denominator", "excluded"):
             of = {dataset: getattr(measured, part) for dataset, measured in by_dataset.items()}
             assert of["combined"] == of["dialogue"] + of["report"]
@@ -142,7 +142,7 @@ def test_a_report_of_a_real_run_adds_up(evaluated_release: tuple[Release, Run]) 
                     task: cell["rubrics"] for task, cell in values.items()
                 }
                 continue
-            rows = [row for row in report.facets[facet] if row.endpoint == name and row.dataset == "combined"]
+            rows = [row for row in report.numbers.facets[facet] if row.endpoint == name and row.dataset == "combined"]
             assert {row.value: row.measured.denominator for row in rows} == {
                 value: cell["rubrics"] for value, cell in values.items()
             }

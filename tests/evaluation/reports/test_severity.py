@@ -37,7 +37,9 @@ def release_with_severities(times: int) -> Release:
 def test_rates_by_severity_are_in_the_order_of_the_scale(release: Release) -> None:
     run = judged_run(release, "one", "two", verdicts=("met", "not_met"))
     report = queries.report(run)
-    rows = [row for row in report.facets["severity"] if row.dataset == queries.COMBINED and row.endpoint == "one"]
+    rows = [
+        row for row in report.numbers.facets["severity"] if row.dataset == queries.COMBINED and row.endpoint == "one"
+    ]
     assert [row.value for row in rows] == SCALE, "from the least harm to the most"
     assert [row.measured.denominator for row in rows] == [SEVERITIES.count(value) for value in SCALE]
     for row in rows:
@@ -67,6 +69,6 @@ def test_judgments_can_be_filtered_by_severity(release: Release) -> None:
 
 def test_a_release_without_severities_has_no_such_rows(db: None) -> None:
     report = queries.report(judged_run(bare_release(("dialogue", [["A1"]])), "one"))
-    assert report.facets["severity"] == ()
+    assert report.numbers.facets["severity"] == ()
     assert [section.name for section in figures(report, lambda *asked: "#").sections] == ["cluster", "subtype"]
     assert "Severity" not in formats.as_markdown(report)

@@ -144,7 +144,7 @@ def test_no_pooled_rate_of_one_data_set(db: None) -> None:
     )
     Run.objects.filter(pk=run.pk).update(finished_at=timezone.now(), judge_temperature=0.5)
     report = reports_queries.report(run)
-    rates = {(row.endpoint, row.dataset): row.measured for row in report.overall}
+    rates = {(row.endpoint, row.dataset): row.measured for row in report.numbers.overall}
     assert rates["one", "dialogue"].value == 1.0
     combined = rates["one", "combined"]
     assert (combined.value, combined.interval, combined.numerator, combined.denominator, combined.excluded) == (
@@ -200,7 +200,7 @@ def test_a_rule_decides_what_two_judges_leave_undecided(tmp_path: Path, rule: st
     Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
     run.refresh_from_db()
     report = reports_queries.report(run)
-    [row] = report.overall
+    [row] = report.numbers.overall
     assert (row.measured.numerator, row.measured.denominator) == rate
     assert [(e.kind, e.criteria, e.counted, e.rule) for e in report.numbers.endings if e.kind == "no_majority"] == [
         ("no_majority", 12, rate[1] - 24, rule)

@@ -62,8 +62,8 @@ def test_the_true_rates_are_recovered(release_and_report: tuple[Release, Report]
     assert report.endpoints == TARGETS
     assert not report.numbers.failed
     criteria = subtypes(release)
-    rows = [("", row) for row in report.overall]
-    rows += [(facet, row) for facet, facet_rows in report.facets.items() for row in facet_rows]
+    rows = [("", row) for row in report.numbers.overall]
+    rows += [(facet, row) for facet, facet_rows in report.numbers.facets.items() for row in facet_rows]
     checked = 0
     for facet, row in rows:
         codes = criteria.get((row.dataset, facet, row.value), [])
@@ -78,7 +78,7 @@ def test_the_true_rates_are_recovered(release_and_report: tuple[Release, Report]
     assert Facet.objects.filter(rubric__sample__release=release, name="subtype").count() == release.rubrics_count
 
     # The intervals are narrow enough for this test to fail: they do not contain wrong rates.
-    combined = {row.endpoint: row.measured for row in report.overall if row.dataset == "combined"}
+    combined = {row.endpoint: row.measured for row in report.numbers.overall if row.dataset == "combined"}
     codes = criteria["combined", "", ""]
     for name, counted in combined.items():
         right = expected_rate(name, codes)

@@ -193,7 +193,7 @@ def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Rel
     assert Judgment.objects.count() == 4
     assert {body["model"] for body in server.bodies} == {"m-1"}, "the judge is not asked about an empty response"
     report = reports_queries.report(run)
-    [overall] = [row.measured for row in report.overall if row.dataset == "combined"]
+    [overall] = [row.measured for row in report.numbers.overall if row.dataset == "combined"]
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
     assert report.numbers.failed == {"m-1": 2}
 
@@ -217,7 +217,7 @@ def test_an_unusable_judgment_is_repaired_once_and_then_stays_unjudged(bare: Rel
         tries = calls(f"judgment:{judgment.pk}")
         assert [call.text for call in tries] == [broken] * 2
         assert tries[1].sent["messages"][-1]["content"].startswith("Your last reply cannot be used.")
-    [overall] = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    [overall] = [row.measured for row in reports_queries.report(run).numbers.overall if row.dataset == "combined"]
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
 
 
@@ -231,7 +231,7 @@ def test_an_unusable_judgment_can_be_repaired(bare: Release) -> None:
     assert status_counts(run, Judgment) == {Status.DONE: 4}
     calls_per_judgment = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
     assert sorted(calls_per_judgment) == [1, 1, 1, 2]
-    [overall] = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    [overall] = [row.measured for row in reports_queries.report(run).numbers.overall if row.dataset == "combined"]
     assert (overall.numerator, overall.denominator, overall.excluded) == (1, 4, 0)
 
 
@@ -243,7 +243,7 @@ def test_a_run_finishes_despite_faults_of_every_kind(release: Release, models: s
     judged, unjudged = status_counts(run, Judgment)[Status.DONE], status_counts(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
     assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run)}
-    rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    rows = [row.measured for row in reports_queries.report(run).numbers.overall if row.dataset == "combined"]
     assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
 
 
