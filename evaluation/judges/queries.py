@@ -45,7 +45,9 @@ def validation_report(run: Run) -> ValidationReport | None:
         return None
     judged = criteria_of(run)
     plan = plan_of(run, judged.protocol, tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True)))
-    items = list(ValidationItem.objects.filter(validation=validation).select_related("case", "response"))
+    drawn = ValidationItem.objects.filter(validation=validation).select_related("case", "response")
+    # Drawn, too, may be responses to samples withdrawn since, or marked as void.
+    items = [item for item in drawn if item.response_id in judged.responses]
     closed = {item.case_id: item for item in items if item.case.state == Case.State.APPROVED}
     reviews = counted_reviews().filter(case__in=closed, phase=Phase.COMMIT).select_related("physician")
     # case -> role -> question -> answer

@@ -136,6 +136,8 @@ def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     labels: tuple[LabelAgreement, ...] = ()
     if run["validation"]["by_rubric"]:
         labels = validation.labels(judged, by_physicians, keys, rows.plan.minimum)
+    still_counted = {answer for answer, response in response_of.items() if response in judged.responses}
+    reviews = [row for row in reviews if answer_of(row) in still_counted]
     by_third = set()
     for row in reviews:
         if row["role"] not in (PRIMARY, SECONDARY):
@@ -143,8 +145,8 @@ def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     models, comparisons = validation.models_and_pairs(judged, rows.protocol.datasets, by_physicians, rows.plan)
     report = validation.ValidationReport(
         rate=judged.rate,
-        drawn=len(drawn),
-        closed=len(closed),
+        drawn=len(still_counted.intersection(map(answer_of, drawn))),
+        closed=len(still_counted.intersection(closed)),
         third=len(by_third),
         simulated=any(row["simulated"] for row in reviews),
         seed=run["validation"]["seed"],

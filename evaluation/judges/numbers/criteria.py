@@ -39,6 +39,11 @@ class JudgedCriteria:
         """The cluster of each row of the frame."""
         return self.frame.array("cluster")
 
+    @cached_property
+    def responses(self) -> frozenset[int]:
+        """The ids of the responses with such a judgment."""
+        return frozenset(self.frame.rows["response"][self.rows].to_list())
+
     def keys(self, rows: Ints) -> Sequence[tuple[int, int]]:
         """The ids of the response and the rubric of each of these judgments."""
         keys = self.frame.rows.select("response", "rubric")[rows]

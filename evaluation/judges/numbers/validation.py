@@ -76,9 +76,9 @@ class ValidationReport:
     """The state and the results of a validation.
 
     `rate`: the rate whose raw and corrected values are given; the raw one is the report's.
-    `drawn`, `closed`: responses drawn, and decided so far. `third`: decided responses for which a
-    third physician was asked. `not_drawn`: models added to the run since the draw.
-    `comparisons`: the planned pairs of models, raw and corrected.
+    `drawn`, `closed`: responses drawn, and decided so far, of those that still count. `third`:
+    decided responses for which a third physician was asked. `not_drawn`: models added to the run
+    since the draw. `comparisons`: the planned pairs of models, raw and corrected.
     """
 
     rate: Hidden[Rate]

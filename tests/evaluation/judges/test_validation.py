@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,9 +20,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors
+from evaluation.interchange import bundle
+from evaluation.interchange.programs import verify_run
 from evaluation.judges import content, costs, queries, services, summary
 from evaluation.judges.draw import DrawSize, allocation, draw, parse_amount
-from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem
+from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem, VoidVerdict
 from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services as runs_services
@@ -278,6 +281,21 @@ def test_unclear_answers_correct_nothing(release: Release) -> None:
     answer_queue(create_physicians(2), lambda _who, _rubric, _role: "unclear")
     [estimate] = (queries.validation_report(run) or pytest.fail("none")).models
     assert (estimate.judge.n, estimate.corrected.value, estimate.corrected.why) == (0, None, "nothing")
+
+
+def test_responses_that_a_tool_marked_void_since_are_in_no_number(release: Release, tmp_path: Path) -> None:
+    """Neither of those drawn nor of those decided, on the page and in the check of a bundle."""
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+    services.start_validation(run.pk, n=4, seed=0)
+    answer_queue(create_physicians(2), lambda _who, _rubric, _role: "met")
+    assert (summary.validation(run) or pytest.fail("none"))["drawn"] == 4
+    drawn = ValidationItem.objects.order_by("pk")[0].response
+    VoidVerdict.objects.create(run=run, response=drawn, reason="invalidated", at=timezone.now())
+    result = summary.validation(run) or pytest.fail("none")
+    [model] = result["models"]
+    assert (result["drawn"], result["closed"], model["judge"]["n"]) == (3, 3, 9)
+    bundle.export_run(run, tmp_path / "out")
+    assert verify_run.check(tmp_path / "out")["faults"] == []
 
 
 def test_each_data_set_is_corrected_by_itself(db: None) -> None:
