@@ -10,7 +10,7 @@ from evaluation.metrics import Sums
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import EXPLORATORY, PLANNED, Pair
 from evaluation.numbers.rates import Rate, of_rate
-from evaluation.numbers.scores import Ints
+from evaluation.numbers.scores import Floats, Ints
 from evaluation.numbers.totals import UnitGroup, UnitTotals
 from evaluation.statistics.comparisons import exact_mcnemar, paired_differences, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
@@ -196,11 +196,11 @@ def _compare_pairs(
     in_scope, failed = sums["scope"] > 0, sums["hits"] > 0
     shared = in_scope[first] & in_scope[second]
     cells = (np.arange(len(pairs))[:, None] * size + index)[shared]
-    columns = []
+    columns = list[Floats]()
     for side in (first, second):
         for name in ("hits", "counted"):
-            of_units = sums[name][side][shared]
-            columns.append(np.bincount(cells, of_units, len(pairs) * size).reshape(len(pairs), size))
+            by_cluster = np.bincount(cells, sums[name][side][shared], len(pairs) * size)
+            columns.append(by_cluster.astype(np.float64, copy=False).reshape(len(pairs), size))
     if rate.score:
         limits = rate.score.limits
         differences = [score_difference(*row, limits=limits, minimum=minimum) for row in zip(*columns, strict=True)]

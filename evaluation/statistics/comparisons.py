@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import asin, exp, isnan, log, sqrt
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -194,7 +194,8 @@ def padding(typical: Number, difference: Other) -> tuple[Number, Other]:
     """
     padded = 1 + 2 * PSEUDO_WEIGHT * typical
     centre, share = difference / padded, typical / padded
-    return padded, PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - share)
+    variance: Any = PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - share)
+    return padded, variance
 
 
 @dataclass(frozen=True, slots=True)

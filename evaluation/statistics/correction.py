@@ -127,7 +127,7 @@ def corrected_difference(
         )
     value, df = one.value - other.value, float(min(one.validated, other.validated) - 2)
     shares = (one.shares + other.shares) / 2
-    if min(one.validated, other.validated) < minimum or min(df, satterthwaite_df(shares)) < MINIMUM_DF:
+    if min(one.validated, other.validated) < minimum or min(df, float(satterthwaite_df(shares))) < MINIMUM_DF:
         return PairedDifference(one.value, other.value, value, len(shared))
     variance = (
         float(cr2_variance(one.residuals - other.residuals, shares)) + one.pseudo_variance + other.pseudo_variance

@@ -156,8 +156,8 @@ def f_intervals(hits: Floats, sizes: Floats, weight: float = 2.0, *, minimum: in
 
     intervals = []
     for index in rate_intervals(once, sizes - hits + once, minimum=minimum):
-        ends = {"value": weighted(index.value), "low": weighted(index.low), "high": weighted(index.high)}
-        intervals.append(replace(index, **ends))
+        low, high = weighted(index.low), weighted(index.high)
+        intervals.append(replace(index, value=weighted(index.value), low=low, high=high))
     return intervals
 
 
