@@ -53,7 +53,7 @@ class ReportNumbers:
         without: breakdown -> judgments whose rubric has no value of it.
         comparisons, cells: comparisons over all criteria, and by breakdown.
         failed: model -> failed responses.
-        samples: counted units, and all units asked.
+        samples: units with a verdict that counts, and all units asked.
         judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
             rate.
         held_out: rates on public samples beside those on held-out ones.
@@ -137,7 +137,7 @@ def count(
         cells=cells,
         rankings=tuple(_rankings(rates, protocol, ranked, compared)),
         failed=_failed(whole),
-        samples=(counted.rows["unit"].n_unique(), len(whole.units)),
+        samples=(counted.rows.filter("counts")["unit"].n_unique(), len(whole.units)),
         judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
         changes=tuple(all_changes),
         bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum)),

@@ -461,6 +461,7 @@ def test_a_fragment_and_what_a_tool_marked_void_give_no_rank_and_replace_nothing
     assert score.rates["healthbench_score"].value is None, "two of its criteria have no verdict"
     assert (score.rates["criteria_met"].denominator, score.rates["criteria_met"].excluded) == (1, 3 * SAMPLES - 1)
     assert report.numbers.rankings == ()
+    assert report.numbers.samples == (1, SAMPLES), "the others have no verdict"
 
     marked = [row(other.key, key, void="invalidated") for key in ("R1", "R2", "R3")]
     importing.import_results(marked, release=release, study="fragment")
