@@ -196,6 +196,12 @@ class Frame:
         of_facet = self.facet(rate.only.facet)
         return pl.col("rubric").is_in(of_facet.filter(pl.col("value") == rate.only.value)["rubric"].implode())
 
+    def rows_about(self, rate: Rate, rows: pl.DataFrame) -> pl.DataFrame:
+        """Those of some rows that are on a criterion that a rate is about."""
+        if rate.only is None:
+            return rows  # a filter that all pass would copy them
+        return rows.filter(self.on_criteria(rate))
+
     def in_scope(self, rate: Rate) -> pl.Expr:
         """Whether a row is in a rate: of its arm, on its criteria, with a verdict in its scope."""
         return self.in_arm(rate) & self.on_criteria(rate) & self.has(rate.scope_verdicts)

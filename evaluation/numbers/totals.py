@@ -156,7 +156,7 @@ def unit_totals(
             sums = _scores(frame, cells, shape, rate)
         else:
             if rate.only not in counts:
-                counts[rate.only] = _summed(cells.filter(frame.on_criteria(rate)), shape)
+                counts[rate.only] = _summed(frame.rows_about(rate, cells), shape)
             sums = _sums(frame, cells, counts[rate.only], rate)
         result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, frame.pooled, units, sums)
     return result
@@ -179,7 +179,7 @@ def _sums(frame: Frame, cells: pl.DataFrame, counts: Floats, rate: Rate) -> Sums
     outside, is_counted = 1 - within, (counted > 0).astype(np.float64)
     weighed = weights = positive = counts
     if rate.weights:
-        rows, weight = _with_weights(frame, cells.filter(frame.on_criteria(rate)), rate.weights)
+        rows, weight = _with_weights(frame, frame.rows_about(rate, cells), rate.weights)
         weighed, weights = _summed(rows, counts.shape), _summed(rows, counts.shape, weight)
         positive = _summed(rows, counts.shape, weight > 0)  # a weight of 0 counts nothing
     result = np.zeros(counts.shape[1:], SUMS)
@@ -221,7 +221,7 @@ def _scores(frame: Frame, cells: pl.DataFrame, shape: tuple[int, int, int], rate
     _verdicts, models, units = shape
     answer = pl.col("cell") % (models * units)
     flags = {"hit": frame.has(frozenset(rate.hits)), "scope": frame.has(rate.scope_verdicts)}
-    chosen = cells.filter(frame.on_criteria(rate)).select("rubric", answer=answer, **flags)
+    chosen = frame.rows_about(rate, cells).select("rubric", answer=answer, **flags)
     scores = rate.score.of(
         Judged(
             answers=models * units,
