@@ -4,7 +4,7 @@ import pytest
 
 from evaluation import registry
 from evaluation.published import PaperColumn, PublishedGroup, PublishedRow, PublishedTable, filled
-from generation.recipes.registry import names
+from generation.recipes.registry import names, recipe
 
 pytestmark = pytest.mark.plain
 PAPERS = ("clinhallu", "medhal", "medhallu", "medmistake", "mhb")
@@ -17,6 +17,7 @@ def test_every_column_shows_something_that_the_protocol_reports(benchmark: str) 
     rates = {rate.name for rate in protocol.rates}
     scores = {score.name for score in protocol.scores}
     datasets = {dataset.name for dataset in protocol.datasets}
+    tasks = {dataset.task for dataset in protocol.datasets}
     facets = {facet.name for facet in protocol.facets}
     contrasts = {
         (first, measure) for first, _second, _label in protocol.contrasts for measure in ("gain", "fixed", "broken")
@@ -31,8 +32,12 @@ def test_every_column_shows_something_that_the_protocol_reports(benchmark: str) 
                     assert column.name in rates
                 case "score" | "scored":
                     assert column.name in scores
-                case "samples" | "count":
+                case "samples":
                     assert column.facet
+                case "count" | "share" if not column.facet:
+                    assert column.value in {"", *tasks}
+                case "drafts":
+                    assert recipe(benchmark).shares
                 case "gain" | "fixed" | "broken":
                     assert (column.dataset, column.measure) in contrasts
         for row in table.rows:
