@@ -108,6 +108,11 @@ def _plain_field(each: Setting, **common: Any) -> Field:
     return serializers.FloatField(**common)
 
 
+def fields_of(model: type[Settings]) -> dict[str, Field]:
+    """The API's fields of all settings of a model."""
+    return {each.api_name: api_field(each) for each in settings_of(model)}
+
+
 class SettingsSerializer(serializers.Serializer[Any]):
     """Has a field for each setting of `settings_class`; fields that differ are declared."""
 

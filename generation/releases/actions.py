@@ -14,8 +14,8 @@ from pydantic import Field
 
 from generation.errors import WrongCard
 from generation.management.command_line import SettingsOptions, given_settings
-from generation.models import ReleasedSample
 from generation.releases import comparing, export, exporters, hub, queries, services
+from generation.releases.export import ExportSettings
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
 from generation.releases.programs import verify_release
@@ -52,22 +52,18 @@ class ExportRelease(Action):
     name: NamedRelease
     format: Annotated[str, Shell(choices=exporters.available())]
     out: Path
-    split: Annotated[str, Shell(choices=ReleasedSample.Split.values)] = ReleasedSample.Split.PUBLIC.value
-    stages: str = Field("", description="stages of reasoning, for --format supervision: answer, V, K, V+K, V+K+R")
-    by_reference: bool = Field(
-        False,
-        description="leave out the text of the sources; restore_release.py puts it back from their original files",
-    )
+    settings: Annotated[dict[str, Any], SettingsOptions(settings=ExportSettings)]
 
     def perform(self) -> dict[str, Any]:
         release = queries.release(self.name)
-        chosen = export.Export(release, self.format, self.split, self.by_reference, self.stages)
+        settings = ExportSettings(**given_settings(self.settings, ExportSettings))
+        chosen = export.Export(release, self.format, **settings.model_dump())
         try:
             result = chosen.write(self.out)
         except OSError as error:
             raise CommandError(f"Cannot write to {self.out}: {error.strerror}.") from error
         withheld = queries.withheld_sources(release)
-        if withheld and not self.by_reference:
+        if withheld and not settings.by_reference:
             return {**result, "notice": NOTICE.format(", ".join(withheld))}
         return result
 

@@ -14,11 +14,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.jobs.serializers import SettingsSerializer
+from generation.jobs.serializers import SettingsSerializer, fields_of
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, comparing, data_card, export, exporters, queries, ratings, services
 from generation.releases.comparing import Change, SampleChange
+from generation.releases.export import ExportSettings
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 from generation.releases.services import FreezePreview
@@ -198,27 +199,10 @@ CHANGES_QUERY: Fields = {
 }
 
 
-SPLIT_QUERY: Fields = {
-    "split": serializers.ChoiceField(
-        choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
-    )
-}
-
-
+SPLIT_QUERY = {"split": fields_of(ExportSettings)["split"]}
 EXPORT_QUERY: Fields = {
-    **SPLIT_QUERY,
     "format": serializers.ChoiceField(choices=exporters.available(), default="jsonl"),
-    "by_reference": serializers.BooleanField(
-        default=False,
-        help_text="Leave out the text of the sources: a zip with `restore_release.py`, which puts it back from their"
-        " original files.",
-    ),
-    "stages": serializers.CharField(
-        default="",
-        allow_blank=True,
-        max_length=40,
-        help_text="Stages of reasoning, for the format `supervision`: `answer`, `V`, `K`, `V+K`, `V+K+R`.",
-    ),
+    **fields_of(ExportSettings),
 }
 
 
@@ -268,16 +252,17 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def export(self, request: Request, query: Body, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        format_name, by_reference, stages = query["format"], query["by_reference"], query["stages"]
+        format_name = query.pop("format")
         release, split = queries.release(name, version), queries.readable_split(request.user, query["split"])
-        if format_name == "jsonl" and not by_reference and not stages:
+        settings = ExportSettings(**query)
+        if format_name == "jsonl" and not settings.by_reference and not settings.stages:
             return FileResponse(
                 export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return archive.download(export.Export(release, format_name, split, by_reference, stages))
+        return archive.download(export.Export(release, format_name, **settings.model_dump()))
 
     @answers(query=SPLIT_QUERY, responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)

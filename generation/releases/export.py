@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.db.models import Exists, OuterRef, QuerySet
+from pydantic import Field
 
 from generation import errors
 from generation.common.temporary import temporary_folder
 from generation.images.files import open_image
+from generation.jobs.settings import Settings
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, integrity, queries, ratings
@@ -28,6 +30,24 @@ from review.audit import exports
 from review.quality import agreement
 
 MAX_NAMED = 10  # samples that an error message names
+
+
+class ExportSettings(Settings):
+    """What an export of a release takes, beside its format."""
+
+    split: ReleasedSample.Split = Field(
+        ReleasedSample.Split.PUBLIC, description="Held-out samples are for admins only."
+    )
+    stages: str = Field(
+        "",
+        description="Stages of reasoning, for the format supervision: answer, V, K, V+K, V+K+R.",
+        max_length=40,
+    )
+    by_reference: bool = Field(
+        False,
+        description="Leave out the text of the sources; restore_release.py, beside it, puts it back from their original"
+        " files.",
+    )
 
 
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:

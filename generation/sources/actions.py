@@ -7,25 +7,27 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from generation.management.command_line import POLL
+from generation.management.command_line import POLL, SettingsOptions, given_settings
 from generation.models import Import, ImportRefusal, ImportStatus
 from generation.models.work import Work
 from generation.sources import importers, own_tables, queries, services
 from generation.sources.importers.table_mapping import CONSTANTS, FIELDS
 from generation.sources.own_tables import OwnTable
+from generation.sources.settings import ImportSettings
 from review.common.commands import Action, Positional, Shell
 
 TABLE = "a table of your own (--format table)"
 Texts = Sequence[str]
-TableText = Annotated[str, Shell(section=TABLE)]
 
 
 class ImportSource(Action):
-    """Import a published data set into a source. Importing a file again adds nothing twice."""
+    """Import a published data set into a source. Importing a file again adds nothing twice. Licence,
+    citation and restrictions are those of a new source.
+    """
 
     file: Positional[Path] = Field(description="a file; with images: a folder, a zip, or a file beside them")
     format: Annotated[str, Shell(choices=importers.available())]
-    update: bool = Field(False, description="a record that differs from the one with its id becomes its next revision")
+    settings: Annotated[dict[str, Any], SettingsOptions(settings=ImportSettings)]
     map: Annotated[Texts, Shell(section=TABLE, metavar="FIELD=COLUMN")] = Field(
         (), description=f"which column is which field; fields: {', '.join(FIELDS)}. Without it, the columns are shown"
     )
@@ -38,15 +40,13 @@ class ImportSource(Action):
     save_mapping: Annotated[str | None, Shell(section=TABLE, metavar="NAME")] = Field(
         None, description="save this mapping under a name"
     )
-    licence: TableText = Field("", description="the licence of a new source")
-    citation: TableText = Field("", description="how to cite a new source")
-    restrictions: TableText = Field("", description="what the licence or the owner forbids")
     name: str = Field(description="the source's name: letters, digits, hyphens")
 
     def perform(self) -> dict[str, Any]:
-        table = self._own_table()
+        settings = ImportSettings(**given_settings(self.settings, ImportSettings))
+        table = self._own_table(settings)
         run = services.start_import(
-            self.file, format_name=self.format, name=self.name, updates=self.update, table=table
+            self.file, format_name=self.format, name=self.name, updates=settings.update, table=table
         )
         if table and self.save_mapping:
             own_tables.save_mapping(self.save_mapping, table.mapping, None)
@@ -73,12 +73,12 @@ class ImportSource(Action):
             result["error"] = run.detail
         return result
 
-    def _own_table(self) -> OwnTable | None:
+    def _own_table(self, settings: ImportSettings) -> OwnTable | None:
         """What is said of a table. Raises WrongMapping, UnknownMapping."""
         if not (self.map or self.set or self.mapping):
             return None
         mapping = own_tables.parse_mapping(list(self.map), list(self.set), self.mapping)
-        return OwnTable(mapping, self.licence, self.citation, self.restrictions)
+        return OwnTable(mapping, settings.licence, settings.citation, settings.restrictions)
 
 
 def _entries(run: Import, *, differs: bool) -> list[dict[str, Any]]:

@@ -11,10 +11,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
+from generation.jobs.serializers import fields_of
 from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.sources import importers, own_tables, queries, services, uploads
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
+from generation.sources.settings import ImportSettings
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
@@ -64,9 +66,6 @@ UPLOAD_BODY: Fields = {
     "name": serializers.SlugField(
         max_length=100, help_text="An existing source gets the file added; nothing is added twice."
     ),
-    "update": serializers.BooleanField(
-        default=False, help_text="A record with a known id and another content becomes its next revision."
-    ),
     "mapping": serializers.CharField(
         default="",
         allow_blank=True,
@@ -74,9 +73,7 @@ UPLOAD_BODY: Fields = {
         help_text="Of the format `table`: the name of a saved mapping, or as JSON"
         " {columns: {field: [column]}, values: {field: value}}.",
     ),
-    "licence": serializers.CharField(default="", allow_blank=True, max_length=200),
-    "citation": serializers.CharField(default="", allow_blank=True, max_length=1000),
-    "restrictions": serializers.CharField(default="", allow_blank=True, max_length=1000),
+    **fields_of(ImportSettings),
 }
 
 PREVIEW_UPLOAD_BODY: Fields = {
@@ -149,7 +146,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
         mapping = own_tables.stated_mapping(body["mapping"])
         table = None
         if mapping:
-            table = OwnTable(mapping, body["licence"], body["citation"], body["restrictions"])
+            table = OwnTable(mapping, **{name: body[name] for name in own_tables.TERMS})
         return uploads.start_import(
             body["file"],
             format_name=body["format"],

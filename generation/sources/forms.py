@@ -7,9 +7,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from generation.errors import WrongMapping
+from generation.jobs.forms import SettingsForm
 from generation.models import SavedMapping
 from generation.sources import importers, own_tables
 from generation.sources.own_tables import OwnTable
+from generation.sources.settings import ImportSettings
 
 
 def _formats() -> list[tuple[str, str]]:
@@ -19,8 +21,12 @@ def _formats() -> list[tuple[str, str]]:
     return [("", str(_("Recognise it from the file"))), *labels]
 
 
-class ImportForm(forms.Form):
+class ImportForm(SettingsForm):
     """Imports a file into a source."""
+
+    settings_class = ImportSettings
+    omitted = own_tables.TERMS  # asked for with the columns of a table
+    field_order = ("format", "name", "update", "file")
 
     format = forms.ChoiceField(label=_("Format"), choices=_formats, required=False)
     name = forms.SlugField(
@@ -31,11 +37,6 @@ class ImportForm(forms.Form):
             "Use letters, digits and hyphens. With an existing name, the file is added to that source; "
             "records are never added twice."
         ),
-    )
-    update = forms.BooleanField(
-        label=_("Update records that differ"),
-        required=False,
-        help_text=_("A record with a known ID and another content becomes its next revision. Samples keep theirs."),
     )
     file = forms.FileField(
         label=_("File"),
@@ -65,8 +66,11 @@ KIND_LABELS = {
 }
 
 
-class TableForm(forms.Form):
+class TableForm(SettingsForm):
     """What is said of a table besides its columns."""
+
+    settings_class = ImportSettings
+    field_order = ("language", "specialty", *own_tables.TERMS, "update", "save_as")
 
     language = forms.CharField(
         label=_("Language of all records"),
@@ -75,24 +79,6 @@ class TableForm(forms.Form):
         help_text=_("A code such as en, de or zh. Without it and without a column, it is recognised from the text."),
     )
     specialty = forms.CharField(label=_("Specialty of all records"), required=False, max_length=100)
-    licence = forms.CharField(
-        label=_("Licence or terms of use"),
-        required=False,
-        max_length=200,
-        help_text=_("For example: internal use, or CC BY 4.0. Data cards and releases name it."),
-    )
-    citation = forms.CharField(
-        label=_("Origin"), required=False, max_length=1000, help_text=_("Whose cases these are, or how to cite them.")
-    )
-    restrictions = forms.CharField(
-        label=_("Restrictions"),
-        required=False,
-        max_length=1000,
-        help_text=_("What the owner forbids. If you fill this in, exports say that the texts must not be published."),
-    )
-    update = forms.BooleanField(
-        label=_("Update records that differ"), required=False, help_text=ImportForm.base_fields["update"].help_text
-    )
     save_as = forms.SlugField(
         label=_("Save these columns as"),
         required=False,
@@ -104,7 +90,7 @@ class TableForm(forms.Form):
     def __init__(self, data: Any, *, has_source: bool, initial: dict[str, Any]) -> None:
         super().__init__(data, initial=initial)
         if has_source:  # which keeps its terms
-            for name in ("licence", "citation", "restrictions"):
+            for name in own_tables.TERMS:
                 del self.fields[name]
 
     @property
@@ -129,7 +115,7 @@ class TableForm(forms.Form):
     @property
     def own_table(self) -> OwnTable:
         """What was said, as an import takes it."""
-        terms = {name: self.cleaned_data.get(name, "") for name in ("licence", "citation", "restrictions")}
+        terms = {name: self.cleaned_data.get(name, "") for name in own_tables.TERMS}
         return OwnTable(self.mapping, **terms)
 
 

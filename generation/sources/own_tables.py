@@ -22,6 +22,7 @@ from review.models import User
 from review.rules import json_nesting
 
 FORMAT = table.name
+TERMS = ("licence", "citation", "restrictions")
 FIELD_LABELS = {
     "id": gettext_lazy("ID, or one column of it"),
     "text": gettext_lazy("Text: report, note or letter"),
@@ -51,7 +52,7 @@ class OwnTable:
     @property
     def terms(self) -> dict[str, str]:
         terms = {}
-        for name in ("licence", "citation", "restrictions"):
+        for name in TERMS:
             text = getattr(self, name).strip()
             if text:
                 terms[name] = text
