@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
@@ -36,7 +35,6 @@ from generation.samples import errata, queries
 from review.rules.text import parts_around, whole_number
 
 MAX_WEIGHT = 1000
-_counting = Lock()  # a count holds the frame of its run in memory: the threads of a process count in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,7 @@ class Report:
 
     @cached_property
     def numbers(self) -> ReportNumbers:
-        return result_cache.cached(self.numbers_key, self._count_alone, self.run)
-
-    def _count_alone(self) -> ReportNumbers:
-        with _counting:  # another thread may have counted meanwhile
-            return result_cache.cached(self.numbers_key, self._count, self.run)
+        return result_cache.cached(self.numbers_key, self._count, self.run)
 
     def _count(self) -> ReportNumbers:
         frame = run_frame(self.run, self.asked, self.plan.outcomes)
