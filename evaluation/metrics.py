@@ -131,7 +131,7 @@ def measure(
     if rate.is_proportion:
         intervals = rate_intervals(hits, counted, minimum=minimum)
     elif not rate.weights and len(weights) == 1:
-        intervals = f_intervals(hits, counted, weights.pop(), minimum=minimum)
+        intervals = f_intervals(hits, counted, weight=weights.pop(), minimum=minimum)
     else:
         intervals = rate_intervals(hits, counted, n=n, minimum=minimum)
     bounds = _bounds(rate, sums, minimum, better, with_bounds)

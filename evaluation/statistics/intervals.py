@@ -134,7 +134,7 @@ def _interval(value: float, clusters: int, n: int, method: Method, effective_n: 
     return RateInterval(value, low, high, method, clusters, n, effective_n)
 
 
-def f_intervals(hits: Floats, sizes: Floats, weight: float = 2.0, *, minimum: int = MINIMUM) -> list[RateInterval]:
+def f_intervals(hits: Floats, sizes: Floats, *, weight: float = 2.0, minimum: int = MINIMUM) -> list[RateInterval]:
     """F1, or other ratios in which a hit counts `weight` times, with their 95 % intervals.
 
     F = w a / (w a + b), a being the hits and b the rest, is a rising function of the proportion
