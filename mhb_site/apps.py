@@ -1,4 +1,3 @@
-import gc
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +17,6 @@ class SiteConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        gc.enable()
         import mhb_site.checks  # noqa: F401 -- registers them
         from mhb_site.observability import hooks
 

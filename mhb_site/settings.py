@@ -3,7 +3,6 @@
 Those that differ between installations come from the environment (`mhb_site.env`).
 """
 
-import gc
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +17,6 @@ from mhb_site.sign_in.providers import read_providers
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
 
-gc.disable()  # until `SiteConfig.ready`: of what apps and models make, nothing is ever collected
 django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 
 os.umask(0o077)  # what this process writes (databases, uploads, backups) is nobody else's on this machine
