@@ -174,6 +174,7 @@ def test_a_colon_between_two_words_of_a_page_is_the_readers() -> None:
     assert narrow == {}
 
 
+@pytest.mark.plain
 def test_every_choice_is_translated() -> None:
     labels = {
         f"{model.__name__}.{field.name}": label
