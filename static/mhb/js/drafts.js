@@ -162,6 +162,8 @@ function keepCopy(form) {
   function refuse(forGood) {
     refused = true;
     form.toggleAttribute("data-refused", true);
+    waitingSubmit = null; // the reader is shown why, and decides anew
+    form.removeAttribute("data-waiting");
     if (!forGood) return;
     for (const field of form.elements) {
       if (field.matches("textarea, input:not([type='radio'], [type='checkbox'])")) field.readOnly = true;

@@ -11,8 +11,9 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from review.assignments import claims, services
-from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
+from review.models import Assignment, Declined, Draft, Event, FirstLook, Remark, Review, User
 from review.rules.blocks import Dialogue, Images, Picture, Table, Text, Turn
+from review.rules.questions import Answers
 from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import (
     FIRST_LOOK_BLOCKS,
@@ -275,6 +276,24 @@ def test_a_submit_waits_for_a_save_in_progress(desk: Page, live_server: Any, ana
     assert Review.objects.count() == 0
     expect(desk.locator("[data-unsaved]")).to_have_count(0)
     assert sent.index("draft") < sent.index("reveal")
+
+
+def test_a_submit_does_not_follow_a_save_that_is_refused(desk: Page, live_server: Any, ana: User) -> None:
+    sent = open_first_look(desk, live_server.url, ana)
+    held: list[Any] = []
+    desk.route("**/draft/", lambda route: held.append(route))
+    with desk.expect_request("**/draft/"):
+        desk.locator("[name='question.natural'][value=yes]").check(force=True)
+    desk.get_by_role("button", name="Reveal traps").click()
+    assignment = Assignment.objects.get()
+    assert assignment.token is not None
+    services.save_draft(ana, assignment.pk, assignment.token, Answers(reason="in another window"), revision=0)
+    with desk.expect_response("**/draft/") as refused:
+        held[0].continue_()
+    assert refused.value.status == 409
+    expect(desk.locator("[data-refused]")).to_have_count(1)
+    assert "reveal" not in sent
+    assert not FirstLook.objects.exists()
 
 
 def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
