@@ -347,7 +347,7 @@ def _fitting(physician: User, *, trained: bool) -> Q:
     # A case in an unknown language waits until an admin sets the language or reserves the case.
     suitable &= ~Q(language=UNDETERMINED)
     if physician.languages:
-        suitable &= Q(language__in=["", *(name.partition("-")[0].lower() for name in physician.languages)])
+        suitable &= Q(language__in=["", *physician.matching_languages])
     return suitable
 
 

@@ -144,10 +144,9 @@ def _unanswered_items(physician: User) -> list[CalibrationItem]:
 def _is_suitable(physician: User, spec: Mapping[str, Any]) -> bool:
     language = str(spec.get("language", "")).partition("-")[0].lower()
     specialty = str(spec.get("specialty", "")).strip().casefold()
-    own = physician.matching_specialties
-    return (not language or not physician.languages or language in physician.languages) and (
-        not specialty or not own or specialty in own
-    )
+    languages, specialties = physician.matching_languages, physician.matching_specialties
+    reads = not language or not languages or language in languages
+    return reads and (not specialty or not specialties or specialty in specialties)
 
 
 def _is_drawn(physician: User, purpose: str, share: float) -> bool:

@@ -38,7 +38,7 @@ def language_of(person: User) -> str:
     if person.site_language:
         return person.site_language
     for code, _name in settings.LANGUAGES:
-        if code.partition("-")[0] in person.languages:
+        if code.partition("-")[0] in person.matching_languages:
             return code
     return str(settings.LANGUAGE_CODE)
 

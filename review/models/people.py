@@ -104,6 +104,11 @@ class User(AbstractUser):
         """
         return [name.casefold() for name in dict.fromkeys([self.specialty.strip(), *self.specialties]) if name]
 
+    @property
+    def matching_languages(self) -> list[str]:
+        """The languages of cases that this physician may review, without regions; empty: any."""
+        return [code.partition("-")[0].lower() for code in self.languages]
+
     def __str__(self) -> str:
         name = self.get_full_name() or self.username
         if self.simulated:

@@ -744,6 +744,17 @@ def test_what_no_field_of_a_case_can_hold_changes_nothing_and_is_said(ana: User,
     assert (case.specialty, case.language) == before
 
 
+def test_known_answers_suit_who_reads_their_language_of_whatever_region(
+    ana: User, bo: User, chen: User, adela: User
+) -> None:
+    case = open_case(policy=Policy(secondary=False), language="en")
+    claim_and_submit(ana, approval())
+    case.refresh_from_db()
+    calibration_services.make_item(case, queries.suggested_answers(case), actor=adela)
+    assert calibration_services.offer_again(update_account(bo, languages=["en-GB"]), actor=adela) == 1
+    assert calibration_services.offer_again(update_account(chen, languages=["zh-Hant"]), actor=adela) == 0
+
+
 def test_changes_of_known_answers_are_recorded(ana: User, adela: User) -> None:
     case = open_case(policy=Policy(secondary=False))
     claim_and_submit(ana, approval())
