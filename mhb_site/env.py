@@ -247,7 +247,7 @@ class Env(BaseModel):
     statement_seconds: int = 60
     """longest statement of a web process, which then answers 503; `0`: no limit"""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
-    """of pages, for people whose browser names none; the API speaks UTC"""
+    """of pages, for people whose browser names none, and of daily limits; the API speaks UTC"""
     alive_file: Path | None = None
     """a file that worker and sweeper touch every few seconds, for health checks"""
     lease_seconds: Annotated[int, Field(ge=5)] = 60

@@ -17,6 +17,7 @@ so that people who claim at once get different ones.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Value
@@ -265,12 +266,13 @@ def blocking_reason(physician: User) -> object | None:
 
 
 def done_today(physician: User) -> int:
-    """How many cases the physician has answered since midnight, in the time zone of the request.
+    """How many cases the physician has answered since midnight, in the time zone of the site.
 
     The daily cap limits this number: returning or declining a case costs nothing, and at most one
-    more case is in progress.
+    more case is in progress. The zone that a browser names would begin a day at will.
     """
-    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    now = timezone.localtime(timezone=ZoneInfo(settings.MHB_TIME_ZONE))
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     answers = Review.objects.filter(physician=physician, phase=Phase.COMMIT, submitted_at__gte=midnight)
     return answers.values("case").distinct().count()
 

@@ -124,7 +124,7 @@ PersonEventSerializer = rows_of(
 class WholePersonSerializer(PersonSerializer):
     """An account with its calibration and its changes, newest first."""
 
-    today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
+    today = serializers.IntegerField(help_text="Cases answered since midnight, in the site's time zone.")
     given_back = serializers.IntegerField(help_text="Cases returned or declined in the last hour.")
     calibration = serializer_of(CalibrationStanding)(many=True)
     trail = PersonEventSerializer(many=True)

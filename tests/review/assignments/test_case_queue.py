@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -298,7 +298,7 @@ def test_a_primary_without_a_hospital_is_excluded_where_the_policy_needs_one(ana
     assert claim(bo).role == Role.PRIMARY
 
 
-def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight_utc(ana: User, bo: User, clock: Clock) -> None:
+def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight(ana: User, bo: User, clock: Clock) -> None:
     clock.now = clock.now.replace(hour=21, minute=0)
     update_account(ana, daily_cap=2)
     for number in range(6):
@@ -314,6 +314,19 @@ def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight_utc(ana: 
     assert "daily case limit" in str(case_queue.blocking_reason(ana))
     clock.advance(hours=4)
     assert claims.claim_next(ana) is not None
+
+
+def test_no_time_zone_of_a_browser_begins_another_day_of_the_cap(ana: User, clock: Clock) -> None:
+    clock.now = clock.now.replace(hour=12, minute=0)
+    update_account(ana, daily_cap=1)
+    open_case(1, policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
+    clock.advance(hours=2)
+    for hours in (-13, 11):  # midnight has just been there
+        with timezone.override(timezone.get_fixed_timezone(60 * hours)):
+            assert case_queue.done_today(ana) == 1
+    with override_settings(MHB_TIME_ZONE="Etc/GMT-11"):
+        assert case_queue.done_today(ana) == 0, "a new day at the site"
 
 
 def test_two_phases_of_a_case_count_once_towards_the_cap(ana: User, bo: User) -> None:
