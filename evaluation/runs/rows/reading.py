@@ -1,5 +1,6 @@
 """Has a benchmark's code read the answers of models: bounded, apart, outside of transactions."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -15,6 +16,7 @@ from generation.llm.types import Request
 from generation.models import ReleasedRubric
 
 MIN_REPEATED = 20  # characters of an explanation: a shorter one may be anybody's words
+_EXAMPLE = re.compile(r'"\w{1,50}"\s*:\s*"([^"]+)"')  # a text of the JSON that instructions show
 DIGITS = 6  # decimals of a stored score, far finer than its interval
 Rubrics = Sequence[tuple[int, Rubric]]  # (id, rubric)
 
@@ -72,14 +74,16 @@ class Reader:
 
 
 def check_explained(request: Request, decisions: Iterable[Decision]) -> None:
-    """Raise BrokenReply if the reason for a decision is words of the judge's instructions.
+    """Raise BrokenReply if the reason for a decision is the example of the judge's instructions.
 
-    Small models repeat the example there, so that their verdict has no reason.
+    Small models repeat it, so that their verdict has no reason. The instructions' other words may
+    be a reason: 'The response declines to answer.'
     """
-    instructions = _plain(" ".join(message.text for message in request.messages if message.role == "system"))
+    instructions = " ".join(message.text for message in request.messages if message.role == "system")
+    examples = [_plain(example) for example in _EXAMPLE.findall(instructions)]
     for decision in decisions:
         explanation = _plain(decision.explanation)
-        if len(explanation) >= MIN_REPEATED and explanation in instructions:
+        if len(explanation) >= MIN_REPEATED and any(explanation in example for example in examples):
             raise BrokenReply("The explanation repeats the instructions. Say in your own words why.")
 
 

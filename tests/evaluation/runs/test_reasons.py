@@ -30,5 +30,14 @@ def test_the_example_of_the_instructions_is_no_reason(file: Path, example: str) 
         check_explained(request, [Decision("met", reason)])
 
 
+def test_a_reason_in_other_words_of_the_instructions_is_one() -> None:
+    rule = "It is refused if the response declines to answer. "
+    instructions = Message("system", rule + '{"explanation": "which words of the response decide"}')
+    request = Request((instructions, Message("user", "")))
+    check_explained(request, [Decision("refused", "The response declines to answer.")])
+    with pytest.raises(BrokenReply, match="repeats the instructions"):
+        check_explained(request, [Decision("refused", "Words of the response decide.")])
+
+
 def test_every_judge_with_an_example_is_in_the_list() -> None:
     assert {"healthbench", "mhb"} <= {file.parts[-3] for file, _example in EXAMPLES}
