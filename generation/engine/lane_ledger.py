@@ -13,7 +13,15 @@ from django.utils import timezone
 from generation.engine import ledger
 from generation.engine.group_commit import GroupCommit, with_database_retries
 from generation.llm.admission_control import ENDPOINT_ERRORS
-from generation.llm.errors import BudgetSpent, LaneOver, LLMError, NotReached, UnexpectedError
+from generation.llm.errors import (
+    BadRequest,
+    BudgetSpent,
+    ContextTooLong,
+    LaneOver,
+    LLMError,
+    NotReached,
+    UnexpectedError,
+)
 from generation.llm.ledger_interface import Ledger, PaidReply
 from generation.llm.request_body import Format
 from generation.llm.types import Attempt
@@ -25,6 +33,7 @@ log = logging.getLogger(__name__)
 
 # Errors that count against a request.
 COUNTED_ERRORS = [kind.__name__ for kind in ENDPOINT_ERRORS if kind is not NotReached]
+REFUSALS = (BadRequest.__name__, ContextTooLong.__name__)
 
 
 class LaneLedger:
@@ -65,6 +74,10 @@ class LaneLedger:
             )
             return await sync_to_async(with_database_retries)(counted.count)
 
+        async def refused(identity: str) -> bool:
+            refusals = Call.objects.filter(job=self._job.pk, subject=subject, identity=identity, error__in=REFUSALS)
+            return await sync_to_async(with_database_retries)(refusals.exists)
+
         async def last_format(prompt: str) -> Format:
             key = endpoint.pk, prompt
             if key not in self._formats:  # once per lane
@@ -72,7 +85,7 @@ class LaneLedger:
                 self._formats[key] = asyncio.ensure_future(found)
             return await asyncio.shield(self._formats[key])
 
-        return Ledger(write, self._check, find, failures, last_format)
+        return Ledger(write, self._check, find, failures, last_format, refused)
 
     async def _check(self) -> None:
         error: LLMError | None = await self._group(self._reserve, None)

@@ -41,7 +41,7 @@ from generation.llm.http.failures import (
     unexpected_error,
 )
 from generation.llm.http.known_limits import KnownLimits
-from generation.llm.ledger_interface import Ledger, no_paid_replies
+from generation.llm.ledger_interface import Ledger, PaidReply, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
 from generation.llm.provider_words import NO_ENDING, Ending
 from generation.llm.reply_reading import (
@@ -128,6 +128,31 @@ def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str
     if more > used:
         return replace(request, max_tokens=more)
     return None
+
+
+def _as_now_read(paid: PaidReply, settings: ModelSettings, request: Request | Texts) -> Reply:
+    """A paid reply by what its endpoint says now of endings and of marks of reasoning."""
+    if isinstance(request, Request):
+        return classified(paid.reply, settings)
+    return paid.reply
+
+
+def _has_answer(
+    replies: Sequence[PaidReply], settings: ModelSettings, request: Request, usable: Callable[[Reply], object]
+) -> bool:
+    """Whether the paid replies to a request answer it."""
+    for paid in replies:
+        found = _as_now_read(paid, settings, request)
+        if found.ending in (Ending.FAILED, Ending.TOOL_CALL):
+            continue
+        if found.ending in (Ending.UNKNOWN, Ending.FILTERED):
+            return False
+        try:
+            usable(found)
+        except BrokenReply:
+            continue
+        return True
+    return False
 
 
 @dataclass(eq=False)
@@ -225,8 +250,9 @@ class Gateway:
     ) -> Reply:
         """The reply to a request, paid for once: a second call waits and finds it in the ledger.
 
-        A paid reply that cannot be used is the reply if its `repair` was never answered: the lane
-        was over between the two. Otherwise the model is asked anew.
+        A paid reply that cannot be used is the reply if its `repair` was neither refused nor
+        answered, or answered well: the lane was over, or its process killed, in between. Otherwise
+        the model is asked anew.
         """
         try:
             client = self.client(settings)
@@ -246,11 +272,7 @@ class Gateway:
         finished = self._in_progress[name] = asyncio.get_running_loop().create_future()
         try:
             for paid in await ledger.find(name):
-                # What its ending means may have been decided since, and marks of reasoning set.
-                if isinstance(request, Request):
-                    found = classified(paid.reply, settings)
-                else:
-                    found = paid.reply
+                found = _as_now_read(paid, settings, request)
                 if found.ending in (Ending.FAILED, Ending.TOOL_CALL):
                     continue
                 try:
@@ -258,7 +280,14 @@ class Gateway:
                         usable(found)
                 except BrokenReply as error:
                     repaired = repair(found, error)
-                    if repaired is None or await ledger.find(identity(settings, repaired)):
+                    if repaired is None:
+                        continue
+                    answers = await ledger.find(identity(settings, repaired))
+                    if answers:
+                        leads_on = _has_answer(answers, settings, repaired, usable)
+                    else:
+                        leads_on = not await ledger.refused(identity(settings, repaired))
+                    if not leads_on:
                         continue
                 output_format = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
                 body = build_body(settings, request, output_format)

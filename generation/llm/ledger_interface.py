@@ -29,6 +29,10 @@ async def _no_failures(_identity: str) -> int:
     return 0
 
 
+async def _not_refused(_identity: str) -> bool:
+    return False
+
+
 async def _strictest_format(_prompt: str) -> Format:
     return Format.JSON_SCHEMA
 
@@ -40,9 +44,9 @@ class Ledger:
     `write` is awaited with every attempt, successful or not, before its outcome is used. `check` is
     awaited before each attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it
     allows is written. `find` returns the replies paid for under an identity, newest first.
-    `failures` returns how many attempts at an identity failed before the row was cut short.
-    `last_format` returns the output format in which the endpoint last answered a prompt that
-    requires a schema.
+    `failures` returns how many attempts at an identity failed before the row was cut short,
+    `refused` whether the endpoint refused the row's request under it. `last_format` returns the
+    output format in which the endpoint last answered a prompt that requires a schema.
     """
 
     write: OnAttempt
@@ -50,3 +54,4 @@ class Ledger:
     find: Callable[[str], Awaitable[Sequence[PaidReply]]] = no_paid_replies
     failures: Callable[[str], Awaitable[int]] = _no_failures
     last_format: Callable[[str], Awaitable[Format]] = _strictest_format
+    refused: Callable[[str], Awaitable[bool]] = _not_refused

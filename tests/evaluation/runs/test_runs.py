@@ -236,6 +236,28 @@ def test_an_unusable_judgment_can_be_repaired(bare: Release) -> None:
 
 
 @pytest.mark.both
+def test_a_judgment_whose_repair_was_refused_is_asked_for_anew_when_retried(bare: Release) -> None:
+    asked: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        if asked[-1]["messages"][-1]["content"].startswith("Your last reply cannot be used."):
+            return web.json_response({"error": {"message": "Two turns are too many."}}, status=400)
+        if len(asked) == 1:
+            return web.json_response(completion("none"))
+        return web.json_response(completion(verdict_reply()))
+
+    with fake_endpoint("I would ask a pharmacist.") as target, run_in_background(app_of(answer)) as judge:
+        endpoint(judge, "m-judge", concurrency=1, output_format="text")
+        run = evaluate_release(bare, target.url, "m-1", judge="m-judge")
+        assert status_counts(run, Judgment) == {Status.DONE: 3, Status.FAILED: 1}
+        jobs_services.retry_failed(run.pk)
+        work.work_on_run(run.pk)
+    assert status_counts(run, Judgment) == {Status.DONE: 4}
+    assert (asked[-1], len(asked)) == (asked[0], 6)
+
+
+@pytest.mark.both
 def test_a_run_finishes_despite_faults_of_every_kind(release: Release, models: str) -> None:
     with simulator("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
         run = evaluate_release(release, url, "sim-average", "sim-careful")

@@ -850,6 +850,20 @@ def test_a_repair_that_the_end_of_a_lane_prevented_is_what_the_next_lane_asks_fo
     assert (first != second, second["max_tokens"]) == (True, {"stop": 50, "length": 100}[ending])
 
 
+def test_a_repair_that_answered_is_not_paid_for_again():
+    """Its process may be killed before the row has the value."""
+    caching_ledger = CachingLedger()
+
+    async def judge(gateway):
+        return await gateway.ask_structured(settings_for(target.url), HELLO, Verdict, ledger=caching_ledger.hooks)
+
+    with fake_endpoint("It is", '{"met": true}', "It is not") as target:
+        in_gateway(judge)
+        _reply, verdict = in_gateway(judge)
+    assert verdict.met
+    assert [line.hit_of for line in caching_ledger.lines] == [None, None, 0, 1]
+
+
 def test_a_reply_whose_repair_was_broken_too_is_asked_for_anew():
     caching_ledger = CachingLedger()
 
