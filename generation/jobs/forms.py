@@ -18,7 +18,6 @@ from generation.jobs.settings import RECORDS, Budget, JobLimits, Setting, Settin
 from generation.models import Endpoint
 from generation.models.jobs import Job
 from review.common.row_fields import ADD_ROW, GrowingForm, RowsWidget
-from review.labels import with_label
 
 MAX_TEXTS = 2_000  # characters of a field with several texts
 LAUNCH_KEY = "launch_key"  # a hidden field, new on each estimate page, so that a double click launches once
@@ -114,14 +113,6 @@ class BudgetForm(SettingsForm):
     """The budget of a job: its cost and its number of calls."""
 
     settings_class = Budget
-
-    @property
-    def error_text(self) -> str:
-        """All errors of the form, in one line."""
-        sentences = []
-        for name, errors in self.errors.items():
-            sentences.append(with_label(self[name].label, " ".join(map(str, errors))))
-        return " ".join(sentences)
 
 
 class LimitsForm(BudgetForm):

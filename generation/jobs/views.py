@@ -23,7 +23,7 @@ from generation.jobs.forms import BUDGET, LAUNCH_KEY, BudgetForm, LimitsForm, Sp
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
-from review.common.decorators import redirect_saying, refusals_on, requires, signed_in_account
+from review.common.decorators import redirect_saying, refusal_text, refusals_on, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.errors import ShownError
 from review.rules.permissions import allowed
@@ -227,7 +227,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Change a job's budget and pace. If it paused for its budget, it continues."""
     job, form = kind.get(pk), LimitsForm(request.POST)
     if not form.is_valid():
-        messages.error(request, form.error_text)
+        messages.error(request, refusal_text(form))
         return redirect(kind.address("", pk))
     life_cycle.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
     return redirect_saying(request, _("Limits changed."), kind.address("", pk))

@@ -64,6 +64,8 @@ _SECRET_PATTERN = re.compile(r"api[_-]?key|authorization|password|secret|access[
 FAMILY_ALIASES = {"o": "gpt", "chatgpt": "gpt"}  # prefixes of model names that belong to another family
 MAX_EXTRA_CHARS = 10_000  # of `extra_body`
 MAX_ENDING = 40  # characters of a finish reason
+LOWEST = dict.fromkeys(("price_in", "price_out", "price_cached", "price_written"), 0)
+LOWEST |= dict.fromkeys(("concurrency", "rpm", "tpm"), 1)
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
@@ -186,6 +188,7 @@ class Endpoint(models.Model):
             value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValidationError({name: _("Enter a number.")})
+        self._check_lowest_numbers()
         self.url = base_address(self.url)
         if mistake := address_mistake(self.url):
             raise ValidationError({"url": mistake})
@@ -202,6 +205,15 @@ class Endpoint(models.Model):
             detail = error.detail.removeprefix(f"Variable: {self.key_env}. ")
             message = _("Endpoints cannot use this variable. %(detail)s") % {"detail": detail}
             raise ValidationError({"key_env": message}) from None
+
+    def _check_lowest_numbers(self) -> None:
+        """Refuse what constraints refuse, too, in words that name the field."""
+        for name, lowest in LOWEST.items():
+            value = getattr(self, name)
+            if isinstance(value, int | Decimal) and value < lowest:
+                raise ValidationError({name: _("Enter a number of %(lowest)s or more.") % {"lowest": lowest}})
+        if isinstance(self.timeout, int | float) and self.timeout <= 0:
+            raise ValidationError({"timeout": _("Enter a number above 0.")})
 
     @property
     def model_family(self) -> str:

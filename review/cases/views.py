@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 
 from django.contrib import messages
 from django.forms import Form
@@ -33,7 +32,7 @@ from review.cases.forms import (
     SpecialtyForm,
     WithdrawForm,
 )
-from review.common.decorators import download, redirect_saying, requires, signed_in_account
+from review.common.decorators import download, redirect_saying, refusal_text, requires, signed_in_account
 from review.common.figures import telling_age
 from review.common.lists import apply_bulk_action, list_context
 from review.discussion.remarks import discussion
@@ -199,7 +198,7 @@ def _change(
     if not form.is_valid() and isinstance(form, WithdrawForm | PriorityForm):
         return _history(request, case, refused=form)
     if not form.is_valid():  # a single field, whose input the page does not repeat
-        messages.error(request, " ".join(map(str, chain(*form.errors.values()))))
+        messages.error(request, refusal_text(form))
         return redirect("review:history", case_id)
     service(case_id, actor=signed_in_account(request), **form.cleaned_data)
     return redirect_saying(request, message, "review:history", case_id)

@@ -17,6 +17,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods
 
 from review.errors import NotAllowed, ShownError
+from review.labels import with_label
 from review.models import User
 from review.rules import limits
 from review.rules.permissions import Can, allowed, may_request
@@ -95,6 +96,17 @@ def posted_data(request: HttpRequest) -> QueryDict | None:
     if request.method == "POST":
         return request.POST
     return None
+
+
+def refusal_text(form: forms.BaseForm) -> str:
+    """All errors of a form in one line, each after the label of its field."""
+    sentences = []
+    for name, errors in form.errors.items():
+        text = " ".join(map(str, errors))
+        if name in form.fields:
+            text = with_label(form[name].label, text)
+        sentences.append(text)
+    return " ".join(sentences)
 
 
 def render_form(request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: object) -> HttpResponse:

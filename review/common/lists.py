@@ -13,10 +13,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from review.common.decorators import signed_in_account
+from review.common.decorators import refusal_text, signed_in_account
 from review.common.paging import offset_page
 from review.errors import ReviewError
-from review.labels import with_label
 from review.models import User
 from review.rules.permissions import Can, allowed
 from review.rules.text import whole_number
@@ -137,10 +136,7 @@ def apply_bulk_action(
     elif len(keys) > MAX_ROWS:
         error_text = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MAX_ROWS}
     elif not form.is_valid():
-        faults = []
-        for name, texts in form.errors.items():
-            faults.append(with_label(form.fields[name].label, " ".join(map(str, texts))))
-        error_text = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
+        error_text = _("Nothing was changed. %(why)s") % {"why": refusal_text(form)}
     if error_text or action is None:
         messages.error(request, error_text)
         return None

@@ -6,7 +6,9 @@ from django import forms
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.translation import get_language, get_language_info, gettext, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -167,6 +169,16 @@ class PersonForm(AboutForm):
 
     class Meta(AboutForm.Meta):
         fields = ["username", "first_name", "last_name", "role", *AboutForm.Meta.fields[2:]]
+
+    def clean_username(self) -> str:
+        """Refuse a name that has an account, as when the page with an invitation is reloaded."""
+        username: str = self.cleaned_data["username"]
+        existing = User.objects.filter(username=username).first()
+        if existing is None:
+            return username
+        page = reverse("review:person", args=[existing.pk])
+        refusal = gettext("The account %(name)s exists already. Open it to change it or to invite its owner again.")
+        raise ValidationError(format_html('<a href="{}">{}</a>', page, refusal % {"name": existing.username}))
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # fills self.instance, against which the password is validated

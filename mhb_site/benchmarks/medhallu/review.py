@@ -60,8 +60,8 @@ def _blocks(content: Any) -> Sequence[Block]:
     category = content["category"]
     return (
         Text(_("Question"), content["question"], tone="question"),
-        *(Text(_("Article passage"), passage) for passage in content["knowledge"]),
         *_true_answer(content),
+        *(Text(_("Article passage"), passage) for passage in content["knowledge"]),
         Diff(
             _("The hallucinated answer, with its differences from the true answer"),
             (Turn(_("Answer"), content["truth"]),),

@@ -26,7 +26,8 @@ def test_a_run_is_found_by_the_title_that_somebody_gave_it(client: Client, adela
     refused = client.post(reverse("evaluation:run-describe", args=[run.pk]), {"title": "x" * 200}, follow=True)
     run.refresh_from_db()
     assert run.title == "Second try"
-    assert any("120" in str(message) for message in refused.context["messages"])
+    said = [str(message) for message in refused.context["messages"]]
+    assert any("Title: " in text and "120" in text for text in said)
 
 
 def test_the_columns_of_the_list_are_chosen_and_kept(client: Client, adela: User) -> None:

@@ -40,6 +40,18 @@ def test_an_address_that_is_none_is_refused_in_words(admin_client: Client) -> No
         assert "Begin with http:// or https://" in refused.context["form"].errors["url"][0]
 
 
+@pytest.mark.parametrize(
+    "name", ["price_in", "price_out", "price_cached", "price_written", "concurrency", "rpm", "timeout"]
+)
+def test_a_number_that_is_too_low_is_refused_at_its_field(admin_client: Client, name: str) -> None:
+    fields = {"name": "one", "model": "m", "url": "http://127.0.0.1:1/v1", "concurrency": "8", "timeout": "60"}
+    fields |= {"price_in": "0", "price_out": "0"}
+    lowest = {"concurrency": "0", "rpm": "0", "timeout": "0"}
+    refused = admin_client.post(reverse("generation:endpoint-new"), {**fields, name: lowest.get(name, "-1")})
+    assert list(refused.context["form"].errors) == [name]
+    assert "Constraint" not in refused.content.decode()
+
+
 def test_a_disabled_endpoint_is_not_offered_and_not_launched(admin_client: Client) -> None:
     model, judge = endpoint("http://127.0.0.1:1/v1", "one"), endpoint("http://127.0.0.1:1/v1", "judge")
     admin_client.post(reverse("generation:endpoint-disable", args=[model.name]))

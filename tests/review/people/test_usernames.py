@@ -45,7 +45,10 @@ def test_the_page_creates_no_second_account_under_another_form_of_the_name(adela
     fields = {"username": "ＳＥＣ１", "role": "physician", "password": "a-quiet-reading-room-7", "languages": ""}
     answer = browser.post(reverse("review:person-new"), fields)
     assert answer.status_code == 422
-    assert "already exists" in answer.content.decode()
+    assert "The account sec1 exists already." in answer.content.decode()
+    assert "Constraint" not in answer.content.decode()
+    stored = User.objects.get(username="sec1")
+    assert f'href="{reverse("review:person", args=[stored.pk])}"' in answer.content.decode()
     browser.post(reverse("review:person-new"), {**fields, "username": "ＳＥＣ２"})
     assert User.objects.get(username="sec2").username == "sec2"
     # 150 characters, each of which becomes 18 when normalized.
