@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from mhb_site.sign_in import own_data
 from review.assignments import case_queue, claims
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
@@ -93,6 +94,15 @@ def test_a_physician_cannot_tell_a_copy_from_work(
     assert masked(rows[1]) == masked(rows[2])
     first, second = (client.get(reverse("review:mine-detail", args=[row["id"]])).content.decode() for row in listed[:2])
     assert masked(first) == masked(second)
+
+
+def test_own_data_do_not_say_when_copies_were_offered(
+    item: CalibrationItem, adela: User, chen: User, settings: Any
+) -> None:
+    settings.MHB_CALIBRATION_SHARE = 1
+    before = own_data.collect(chen)
+    assert calibration_services.offer_again(chen, actor=adela) == 1
+    assert own_data.collect(chen) == before
 
 
 def test_a_released_copy_is_offered_again_like_work(item: CalibrationItem, chen: User, settings: Any) -> None:
