@@ -80,7 +80,7 @@ def sign(status: str) -> str:
 @register.filter
 def cell(text: str) -> str:
     """Format text for a Markdown table cell: on one line, without characters that end the cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
 @register.filter

@@ -34,7 +34,8 @@ const removeKeys = (keys) => keys.forEach((key) => storage.removeItem(key));
 // The page after a post confirms its arrival, in its URL or, if the post was rejected, in its form:
 // delete the copy.
 const [, arrived] = location.hash.split("!");
-for (const key of [decodeURIComponent(arrived ?? ""), $("[data-arrived]")?.dataset.arrived]) {
+const written = new URLSearchParams(`key=${arrived ?? ""}`).get("key"); // takes broken escapes, too: links can have any
+for (const key of [written, $("[data-arrived]")?.dataset.arrived]) {
   if (storage && key?.startsWith("mhb-draft:")) storage.removeItem(key);
 }
 if (arrived) history.replaceState(history.state, "", location.pathname + location.search);

@@ -14,6 +14,7 @@ from generation import errors
 from generation.models import Release
 from generation.releases import data_card, export, queries, services
 from generation.releases.freezing.composition import Composition
+from generation.templatetags.work import cell
 from review.models import User
 from tests.benchmarks.medhal.statements import create_approved_samples, statement
 from tests.conftest import PHYSICIANS, accounts_of
@@ -97,3 +98,8 @@ def test_hf_takes_releases_that_are_no_single_questions(tmp_path: Path) -> None:
     export.Export(release, "hf").write(tmp_path / "out")
     fields = yaml.safe_load((tmp_path / "out" / "README.md").read_text().split("---\n")[1])
     assert fields["configs"][0]["data_files"] == [{"split": "test", "path": "test.parquet"}]
+
+
+def test_no_text_ends_its_cell_of_a_table() -> None:
+    assert cell("a | b\nc") == r"a \| b c"
+    assert cell(r"a \| b") == r"a \\\| b"  # an escaped backslash, and an escaped bar
