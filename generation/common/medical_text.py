@@ -39,6 +39,9 @@ _LATEX_SIGNS = {
     "ne": "≠",
     "neq": "≠",
 }
+# Markdown's emphasis. Any other asterisk beside a name belongs to it: miR-21* is the other strand,
+# CYP2C19*2 and *1/*2 are alleles.
+_EMPHASIS = regex.compile(r"(?<![\p{L}\p{N}*])(\*{1,3})(?=[^\s*])([^*\n]*+)(?<=\S)\1(?![\p{L}\p{N}*])")
 # Before NFKC, which would make 1½ of '11/2', 38ºC of '38oC', and 0·5 and 0.5 two texts.
 _MIXED_FRACTION = regex.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _MIDDLE_DOT = regex.compile(r"(?<=\d)[·∙⋅](?=\d)")
@@ -113,9 +116,11 @@ _RESPELLED = (
     (regex.compile(r"<=|=<|<\s*+(?:/|or)\s*+="), "≤"),
     (regex.compile(r"!="), "≠"),
     (regex.compile(r"\+\s*/\s*-"), "±"),
-    (regex.compile(r"\*\*(?=-?\d)"), "^"),
+    (regex.compile(r"(?<=\d)\*\*(?=-?\d)"), "^"),
+    (regex.compile(r"(?<=(?<![\p{L}\p{N}-])[\d.,]+)\s*+\*\s*+(?=\d)"), " x "),
     (regex.compile(r"\^\{\s*([+-]?\d+)\s*\}"), r"^\1"),
     (regex.compile(r"\(\s*([+-])\s*\)"), r"(\1)"),
+    (regex.compile(r"(?<=\d)[\s-]?(?:\(oh\)|oh)[\s-]?(?=\d?d\d?\b)"), " oh "),  # 25(OH)D, 25-OHD
     (regex.compile(r"(?<=\d)\s++:\s++(?=\d)"), ":"),
     (regex.compile(r"([+-])ve\b"), r"\1 "),
     (regex.compile(r"&"), " and "),
@@ -175,6 +180,10 @@ _WORD = regex.compile(
     | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
     | (?<=\S\s)-(?=\s\.?\d)                                                 # a dash or a minus: BE - 4
     | / | (?<=\d):(?=\d)
+    | (?<=(?<![\p{{L}}\p{{N}}])\p{{L}}[\p{{L}}\p{{N}}-]*\p{{N}}\p{{L}}*)\*(?![\p{{L}}\p{{N}}*])  # at the end of a name: miR-21*
+    | (?<!(?<![\p{{L}}\p{{N}}-])[\d.,]+\s?|\*)\*(?=\d)                        # an allele: HLA-B*27, *1/*2
+    | (?<![\p{{L}}\p{{N}}#])\#(?=[\p{{L}}\p{{N}}])                            # a number or a fracture: #3, #NOF
+    | (?<=(?<![\p{{L}}\p{{N}}.,])\d+)!(?![\p{{L}}\p{{N}}!])                   # a factorial: 3!
     | [{_SPACELESS}]\p{{M}}*+
     | \p{{L}}(?:(?![{_SPACELESS}])[\p{{L}}\p{{M}}\p{{N}}])*+
     """,
@@ -199,6 +208,7 @@ def words(text: str) -> list[str]:
         text = html.unescape(text)
     text = _HTML_SUPERSCRIPT.sub(_raised, text)
     text = _HTML_TAG.sub("", text)
+    text = _EMPHASIS.sub(r"\2", text)
     text = _LATEX_COMMAND.sub(_latex_sign, text)
     text = _PLAIN_EXPONENT.sub(r"^\1", text)
     text = _PLAIN_RAISED.sub(r"\1", text)
