@@ -14,6 +14,7 @@ from mhb_site.benchmarks.clinhallu.protocol import PROTOCOL as CLINHALLU
 from mhb_site.benchmarks.clinhallu.trace_text import ANSWER, write_stages
 from mhb_site.benchmarks.healthbench.protocol import PROTOCOL as HEALTHBENCH
 from mhb_site.benchmarks.medmistake.protocol import PROTOCOL as MEDMISTAKE
+from mhb_site.benchmarks.mhb import judging
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL as MHB
 from review.rules.blocks import Text
 
@@ -62,9 +63,9 @@ def test_the_page_shows_everything_that_the_judge_is_given(name: str) -> None:
     assert protocol.judged_page is not None
     page = " ".join(str(block) for block in protocol.judged_page(sample, rubrics, "", text))
     for rubric in rubrics:
-        judging = protocol.judging(rubric.key)
-        assert judging is not None
-        request = judging.judge(sample, rubric, "", text)
+        of_rubric = protocol.judging(rubric.key)
+        assert of_rubric is not None
+        request = of_rubric.judge(sample, rubric, "", text)
         given = {key: value for key, value in read_data(request.messages[-1].text).items() if key != "CRITERION"}
         shown_as = {"user", "assistant", "A1"}  # turns have translated speakers, traps their names
         missing = [each for each in words(given) if each not in shown_as and each not in page]
@@ -82,7 +83,18 @@ def test_the_rule_is_the_judges(name: str) -> None:
     page = protocol.judged_page(sample, rubrics, "", text)
     rules = [block.text for block in page if isinstance(block, Text) and block.title.startswith("The judge's rule")]
     judgings = [(rubric, protocol.judging(rubric.key)) for rubric in rubrics]
-    requests = [judging.judge(sample, rubric, "", text) for rubric, judging in judgings if judging]
+    requests = [of_rubric.judge(sample, rubric, "", text) for rubric, of_rubric in judgings if of_rubric]
     told = [" ".join(request.messages[0].text.split()) for request in requests]
     assert rules
     assert all(any(" ".join(rule.split()) in each for each in told) for rule in rules)
+
+
+def test_mhbs_rule_says_what_a_criterion_is_and_how_to_decide() -> None:
+    protocol, content, text, rubrics = CASES["mhb"]
+    assert protocol.judged_page is not None
+    page = protocol.judged_page(Sample("s", "", content), rubrics, "", text)
+    shown = " ".join(" ".join(block.text for block in page if isinstance(block, Text)).split())
+    told = " ".join(judging.judge_one(content, "Says so.", ("A1",), text).messages[0].text.split())
+    rule, _heading, _form = told.partition(f"## {judging.RULE} ")[2].partition(" ## Answer")
+    assert "Not met if" in rule
+    assert rule in shown

@@ -11,6 +11,7 @@ from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 
 PROMPTS = Path(__file__).parent / "prompts"
 JUDGE, JUDGE_ALL = read_prompt(PROMPTS / "judge.md"), read_prompt(PROMPTS / "judge_all.md")
+RULE = "What a criterion is, and when it is met"  # the heading, in both prompts
 
 
 class Judgment(ReplyShape):
@@ -46,6 +47,12 @@ def judge_all(content: Mapping[str, Any], criteria: Sequence[Mapping[str, Any]],
     """The request for verdicts on all criteria: {key, criterion, traps (their codes)} each."""
     about = {"traps": shown_traps(content), "criteria": criteria}
     return JUDGE_ALL.request({**_case(content, response), **about}, {"rubric_form": RUBRIC_FORM})
+
+
+def deciding_rule() -> str:
+    """What the judge's rule says behind the form of a rubric."""
+    _before, _form, rule = JUDGE.section(RULE).partition("$rubric_form")
+    return rule.strip()
 
 
 def shown_traps(content: Mapping[str, Any], codes: Sequence[str] = ()) -> list[dict[str, str]]:

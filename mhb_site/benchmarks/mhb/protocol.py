@@ -70,7 +70,7 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
     if rows:  # of a control nothing was planted
         columns = (_("Trap"), _("Words"), _("What is false"), _("Why it is false"))
         blocks += [Table(_("Traps"), columns, tuple(rows), tone="trap"), Text(_("The judge's rule"), RUBRIC_FORM)]
-    return blocks
+    return [*blocks, Text(_("The judge's rule for deciding"), judging.deciding_rule())]
 
 
 def decide(judgment: Judgment) -> Decision:
