@@ -41,13 +41,13 @@ def answers(**changes):
     )
 
 
-def test_the_case_shows_question_passages_both_answers_and_the_justification():
-    question, *passages, truth, diff, wrong = case().blocks
+def test_the_case_shows_question_both_answers_passages_and_the_justification():
+    question, truth, *passages, diff, wrong = case().blocks
     assert isinstance(question, Text)
     assert (question.text, question.tone) == (QUESTION, "question")
-    assert [passage.text for passage in passages] == CONTEXTS
     assert isinstance(truth, Text)
     assert truth.text == TRUTH
+    assert [passage.text for passage in passages] == CONTEXTS
     assert isinstance(diff, Diff)
     assert [turn.text for turn in (*diff.before, *diff.after)] == [TRUTH, WRONG]
     assert isinstance(wrong, Table)
