@@ -58,7 +58,8 @@ def rate_rows(
         for group in groups:
             sums = of_rate.by_cluster(group)
             columns.append(measure(rate, sums, minimum=minimum, better=better, with_bounds=not value))
-        for model, parts in zip(of_rate.models, zip(*columns, strict=True), strict=True):
+        for place, model in enumerate(of_rate.models):
+            parts = [column[place] for column in columns]
             for group, measured in zip(groups, parts, strict=True):
                 if group.name == COMBINED:
                     measured = measured.pooling(parts[:-1])
