@@ -155,6 +155,19 @@ def _has_answer(
     return False
 
 
+async def _leads_on(
+    ledger: Ledger, settings: ModelSettings, repaired: Request | None, usable: Callable[[Reply], object]
+) -> bool:
+    """Whether a broken reply is worth its repair: one not asked for yet, or answered well."""
+    if repaired is None:
+        return False
+    name = identity(settings, repaired)
+    answers = await ledger.find(name)
+    if answers:
+        return _has_answer(answers, settings, repaired, usable)
+    return not await ledger.refused(name)
+
+
 @dataclass(eq=False)
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
@@ -279,15 +292,7 @@ class Gateway:
                     if found.ending not in (Ending.UNKNOWN, Ending.FILTERED):
                         usable(found)
                 except BrokenReply as error:
-                    repaired = repair(found, error)
-                    if repaired is None:
-                        continue
-                    answers = await ledger.find(identity(settings, repaired))
-                    if answers:
-                        leads_on = _has_answer(answers, settings, repaired, usable)
-                    else:
-                        leads_on = not await ledger.refused(identity(settings, repaired))
-                    if not leads_on:
+                    if not await _leads_on(ledger, settings, repair(found, error), usable):
                         continue
                 output_format = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
                 body = build_body(settings, request, output_format)
