@@ -32,7 +32,7 @@ CSRF = "c" * 32  # double submit: cookie and header only need to be equal
 TIMEOUT = 60.0  # seconds
 
 _TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
-_LATER = re.compile(rb'hx-get="([^"]+)"[^>]*hx-trigger="load')
+_LATER = re.compile(rb'hx-get="([^"]+)"[^>]{0,300}hx-trigger="load')
 _REVISION = re.compile(rb'name="revision"\s+value="(\d+)"')
 _ASSIGNMENT = re.compile(rb'id="answers" method="post"\s+action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
 

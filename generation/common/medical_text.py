@@ -171,6 +171,7 @@ _GREEK_LETTER = regex.compile(
 )
 _GREEK_NAME = regex.compile(r"\b(alpha|beta|gamma|delta|epsilon|kappa|lambda|chi|omega)(?=\d)")
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
+# What stands before a character is looked for behind it: else every character would look back.
 _WORD = regex.compile(
     rf"""
       \^[+-]?\d+                                                              # an exponent
@@ -180,10 +181,10 @@ _WORD = regex.compile(
     | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
     | (?<=\S\s)-(?=\s\.?\d)                                                 # a dash or a minus: BE - 4
     | / | (?<=\d):(?=\d)
-    | (?<=(?<![\p{{L}}\p{{N}}])\p{{L}}[\p{{L}}\p{{N}}-]*\p{{N}}\p{{L}}*)\*(?![\p{{L}}\p{{N}}*])  # at the end of a name: miR-21*
-    | (?<!(?<![\p{{L}}\p{{N}}-])[\d.,]+\s?|\*)\*(?=\d)                        # an allele: HLA-B*27, *1/*2
+    | \*(?<=(?<![\p{{L}}\p{{N}}])\p{{L}}[\p{{L}}\p{{N}}-]*\p{{N}}\p{{L}}*\*)(?![\p{{L}}\p{{N}}*])  # behind a name: miR-21*
+    | \*(?<!(?:(?<![\p{{L}}\p{{N}}-])[\d.,]+\s?|\*)\*)(?=\d)                  # an allele: HLA-B*27, *1/*2
     | (?<![\p{{L}}\p{{N}}#])\#(?=[\p{{L}}\p{{N}}])                            # a number or a fracture: #3, #NOF
-    | (?<=(?<![\p{{L}}\p{{N}}.,])\d+)!(?![\p{{L}}\p{{N}}!])                   # a factorial: 3!
+    | !(?<=(?<![\p{{L}}\p{{N}}.,])\d+!)(?![\p{{L}}\p{{N}}!])                  # a factorial: 3!
     | [{_SPACELESS}]\p{{M}}*+
     | \p{{L}}(?:(?![{_SPACELESS}])[\p{{L}}\p{{M}}\p{{N}}])*+
     """,
