@@ -33,7 +33,8 @@ class TextsField(forms.CharField):
         return value
 
     def clean(self, value: Any) -> Any:
-        return [part for part in (item.strip() for item in super().clean(value).split(",")) if part]
+        parts = map(str.strip, super().clean(value).split(","))
+        return [part for part in parts if part]
 
 
 def form_field(each: Setting) -> forms.Field:

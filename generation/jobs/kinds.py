@@ -216,7 +216,9 @@ class JobKind(Generic[J]):
         job = self._with_status(job)
         parts = self.parts(job)
         names = ("queued", "running", "done", "dropped", "failed")
-        counts = {name: sum(getattr(part, name) for part in parts) for name in names}
+        counts = {}
+        for name in names:
+            counts[name] = sum(getattr(part, name) for part in parts)
         return Progress(**counts, cost=job.cost, calls=job.calls)
 
     def parts(self, job: J) -> list[Progress]:

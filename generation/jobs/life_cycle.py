@@ -228,7 +228,10 @@ def resume(pk: int) -> Job:
         raise errors.BudgetTooSmall
     if job.paused_because == FIRST_RECORD:  # a person has seen it
         _update(job, first_only=False)
-    passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
+    passed = {}
+    for pk, entry in job.model_checks.items():
+        if not any(each["blocks"] for each in entry["tried"]):
+            passed[pk] = entry
     record(job, "resumed")
     running = {"status": Job.Status.RUNNING, "idle_since": timezone.now()}
     return _update(job, model_checks=passed, **running, **NO_PAUSE)

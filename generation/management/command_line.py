@@ -122,8 +122,13 @@ def _pair(text: str) -> tuple[str, str]:
 def named_value(each: Setting, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The value of a named setting; where it may be of any type, as JSON or a word."""
     if each.many:
-        return {name: [value for other, value in pairs if other == name] for name, _value in pairs}
-    return {name: registry.read_setting(value) if each.kind is Any else value for name, value in pairs}
+        values_by_name: dict[str, Any] = {}
+        for name, value in pairs:
+            values_by_name.setdefault(name, []).append(value)
+        return values_by_name
+    if each.kind is Any:
+        return {name: registry.read_setting(value) for name, value in pairs}
+    return dict(pairs)
 
 
 def number(each: Setting, text: str) -> Any:

@@ -125,7 +125,9 @@ def files(tool: str, all_tasks: Iterable[Task]) -> Iterator[tuple[str, str]]:
     if tool == LABEL_STUDIO:
         yield "config.xml", CONFIG
         return
-    labels = list(dict.fromkeys(value for task in listed for value, _label in task.choices))
+    labels: dict[str, None] = {}
+    for task in listed:
+        labels |= dict.fromkeys(value for value, _label in task.choices)
     yield "settings.json", json.dumps(_argilla_settings(labels), ensure_ascii=False, indent=1)
 
 
@@ -311,7 +313,9 @@ def _flat_responses(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 def _plain_responses(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """The same of a record that has been completed by the one user who responded."""
-    responses = [(name, each) for name, of_question in row["responses"].items() for each in of_question]
+    responses = []
+    for name, of_question in row["responses"].items():
+        responses += [(name, response) for response in of_question]
     users = {str(response["user_id"]) for _name, response in responses}
     if users and row.get("status") != "completed":
         raise _NotAnswered("its status is not completed, so its responses may be drafts or discarded")

@@ -269,8 +269,11 @@ def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
     """The levels of the rubrics that both keep; on others a level is a meaningless leftover."""
-    both = _both(first, second, "rubrics").values()
-    return _given((two for two in both if all(one.get("value") in RETAINED_VALUES for one in two)), "severity")
+    kept = []
+    for one, other in _both(first, second, "rubrics").values():
+        if one.get("value") in RETAINED_VALUES and other.get("value") in RETAINED_VALUES:
+            kept.append((one, other))
+    return _given(kept, "severity")
 
 
 def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:

@@ -147,23 +147,29 @@ def added_wordings(raters: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     A rubric that only one rater adds is a wording on which they differ. Keys are `P<n>`, in the
     order of the raters; whitespace makes no difference.
     """
-    texts = [[" ".join(str(each["criterion"]).split()) for each in one.get("added", ())] for one in raters]
-    keys = {text: f"P{number}" for number, text in enumerate(dict.fromkeys(chain.from_iterable(texts)), 1)}
-    return [{key: "added" if text in own else "absent" for text, key in keys.items()} for own in texts]
+    texts_by_rater = []
+    for rater in raters:
+        texts_by_rater.append([" ".join(str(each["criterion"]).split()) for each in rater.get("added", ())])
+    texts = dict.fromkeys(chain.from_iterable(texts_by_rater))
+    labels_by_rater = []
+    for own in texts_by_rater:
+        labels = {}
+        for number, text in enumerate(texts, 1):
+            labels[f"P{number}"] = "absent"
+            if text in own:
+                labels[f"P{number}"] = "added"
+        labels_by_rater.append(labels)
+    return labels_by_rater
 
 
 def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answers:
     """`answers` with the answers and highlights of the first look as they were given then."""
     first_keys = {question.key for question in form.questions if question.first_look}
+    first = {key: answer for key, answer in first_look.questions.items() if key in first_keys}
     later = {key: answer for key, answer in answers.questions.items() if key not in first_keys}
-    return replace(
-        answers,
-        questions={**{key: first_look.questions[key] for key in first_keys & first_look.questions.keys()}, **later},
-        highlights=(
-            *first_look.highlights,
-            *(highlight for highlight in answers.highlights if not highlight.first_look),
-        ),
-    )
+    highlights = list(first_look.highlights)
+    highlights += [highlight for highlight in answers.highlights if not highlight.first_look]
+    return replace(answers, questions={**first, **later}, highlights=tuple(highlights))
 
 
 def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:

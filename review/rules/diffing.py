@@ -140,8 +140,7 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
     different one, the removed turn comes before the added one.
     """
     # Equal turns at either end belong to every best alignment, and most turns are equal: skip them.
-    olds, news = ([(turn.speaker, normalize("NFC", turn.text)) for turn in turns] for turns in (before, after))
-    start, end = _equal_ends(olds, news)
+    start, end = _equal_ends(_speakers_and_texts(before), _speakers_and_texts(after))
     middle = _align(before[start : len(before) - end], after[start : len(after) - end])
     last = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return [
@@ -149,6 +148,10 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
         *middle,
         *(_turn_pair(old, new) for old, new in last),
     ]
+
+
+def _speakers_and_texts(turns: Sequence[Turn]) -> list[tuple[str, str]]:
+    return [(turn.speaker, normalize("NFC", turn.text)) for turn in turns]
 
 
 def _equal_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
@@ -175,7 +178,9 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     if len(before) * len(after) > _MAX_PAIRS:  # no conversation is as long: shown as replaced
         return [*(_turn_pair(old, None) for old in before), *(_turn_pair(None, new) for new in after)]
     olds, news = list(map(_turn_features, before)), list(map(_turn_features, after))
-    gain = [[_similarity(old, new) for new in news] for old in olds]
+    gain = []
+    for old in olds:
+        gain.append([_similarity(old, new) for new in news])
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # for the tails before[i:], after[j:]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):

@@ -175,39 +175,20 @@ def problems(
     today: the last day on which a citation can have been read (see `citations.citation_faults`).
     """
     result = question_problems(form, answers)
-    choices = chosen_choices(form, answers)
-    rubrics_asked = _condition_holds(form.rubrics_when, without_unasked(form, answers))
-    if unproved := _trap_evidence_problems(form, answers):
-        result += unproved
-    elif any(choice.evidence for choice in choices) and not answers.citations:
-        result.append(Problem("citations", "evidence-missing"))
-    elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in choices):
-        result.append(Problem("citations", "evidence-kind-missing"))
-    elif any(choice.evidence for choice in choices) and citations.unproved_traps(form.terms, answers.citations):
-        result.append(Problem("citations", "evidence-unfit"))
+    result += _trap_evidence_problems(form, answers) or _evidence_problems(form, answers)
     faults = citations.citation_faults(answers.citations, today=today)
     faults += citations.trap_faults(form.terms, answers.citations)
     result += [Problem(field, code) for field, code in faults]
-    if rubrics_asked:
+    if _condition_holds(form.rubrics_when, without_unasked(form, answers)):
         result += _rubric_problems(form, answers)
         result += _addition_problems(form, answers)
     result += _unknown_fields(form, answers)
-    if answers.verdict not in set(Verdict):
-        result.append(Problem("verdict", "verdict-missing"))
-    elif answers.verdict == Verdict.APPROVE and blocking_fields(form, answers):
-        result.append(Problem("verdict", "verdict-contradicts"))
-    elif answers.verdict == Verdict.APPROVE and _no_rubric_left(form, answers):
-        result.append(Problem("rubrics", "no-rubric-left"))
+    if answers.verdict == Verdict.APPROVE:
+        result += _approval_problems(form, answers, rejected_before)
     elif answers.verdict == Verdict.REJECT:
-        if form.reasons and answers.reason_code not in {reason.code for reason in form.reasons}:
-            result.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
-        if not answers.reason.strip():
-            result.append(Problem("reason", "reason-missing"))
-    elif answers.verdict == Verdict.APPROVE and rejected_before and form.dissents:
-        if answers.dissent_code not in {reason.code for reason in form.dissents}:
-            result.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
-        if not (answers.reason.strip() or answers.change_reason.strip()):
-            result.append(Problem("reason", "dissent-reason-missing"))
+        result += _rejection_problems(form, answers)
+    else:
+        result.append(Problem("verdict", "verdict-missing"))
     if committed is not None and is_changed(form, committed, answers) and not answers.change_reason.strip():
         result.append(Problem("change_reason", "change-reason-missing"))
     return result
@@ -235,6 +216,44 @@ def _unknown_fields(form: Form, answers: Answers) -> list[Problem]:
     keys = {f"question.{question.key}" for question in form.questions} | {f"rubric.{r.key}" for r in form.rubrics}
     given = [*(f"question.{key}" for key in answers.questions), *(f"rubric.{key}" for key in answers.rubrics)]
     return [Problem(name, "unknown-field") for name in given if name not in keys]
+
+
+def _approval_problems(form: Form, answers: Answers, rejected_before: bool) -> list[Problem]:
+    if blocking_fields(form, answers):
+        return [Problem("verdict", "verdict-contradicts")]
+    if _no_rubric_left(form, answers):
+        return [Problem("rubrics", "no-rubric-left")]
+    result: list[Problem] = []
+    if rejected_before and form.dissents:
+        if answers.dissent_code not in {reason.code for reason in form.dissents}:
+            result.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
+        if not (answers.reason.strip() or answers.change_reason.strip()):
+            result.append(Problem("reason", "dissent-reason-missing"))
+    return result
+
+
+def _rejection_problems(form: Form, answers: Answers) -> list[Problem]:
+    result: list[Problem] = []
+    if form.reasons and answers.reason_code not in {reason.code for reason in form.reasons}:
+        result.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
+    if not answers.reason.strip():
+        result.append(Problem("reason", "reason-missing"))
+    return result
+
+
+def _evidence_problems(form: Form, answers: Answers) -> list[Problem]:
+    """The evidence that the chosen answers require and that is not there."""
+    choices = chosen_choices(form, answers)
+    requires_evidence = any(choice.evidence for choice in choices)
+    if requires_evidence and not answers.citations:
+        return [Problem("citations", "evidence-missing")]
+    cited_kinds = {citation.kind for citation in answers.citations}
+    for choice in choices:
+        if choice.evidence_kinds and cited_kinds.isdisjoint(choice.evidence_kinds):
+            return [Problem("citations", "evidence-kind-missing")]
+    if requires_evidence and citations.unproved_traps(form.terms, answers.citations):
+        return [Problem("citations", "evidence-unfit")]
+    return []
 
 
 def _trap_evidence_problems(form: Form, answers: Answers) -> list[Problem]:
