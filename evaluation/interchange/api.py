@@ -156,7 +156,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
         adding.add_model(RUNS.get(pk).pk, **body)
-        return run_with_values(RUNS.get_with_status(pk))
+        return run_with_values(pk, request.user)
 
     @acts(Estimate, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
     def estimate_model(self, request: Request, body: Body, pk: int) -> Any:
@@ -170,7 +170,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         Those that it has already stay. 409 while the run is in progress, or if it was imported.
         """
         adding.add_checks(_checks(pk, body))
-        return run_with_values(RUNS.get_with_status(pk))
+        return run_with_values(pk, request.user)
 
     @acts(Estimate, PoliciesToAddSerializer, url_path="policies/estimate", url_name="policies-estimate")
     def estimate_policies(self, request: Request, body: Body, pk: int) -> Any:
@@ -185,7 +185,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         progress, or if it was imported.
         """
         adding.add_checks(_checks(pk, body))
-        return run_with_values(RUNS.get_with_status(pk))
+        return run_with_values(pk, request.user)
 
     @acts(Estimate, AskingAgainSerializer, url_path="again/estimate", url_name="again-estimate")
     def estimate_again(self, request: Request, body: Body, pk: int) -> Any:

@@ -120,7 +120,7 @@ class RunSerializer(RowSerializer):
 ProviderBatchSerializer = rows_of(
     "ProviderBatch",
     ProviderBatch,
-    "answered refused missing submitted_at expires_at ended_at error detail",
+    "answered refused missing submitted_at expires_at ended_at error",
     """Requests of the run sent to an endpoint in one file.
 
     Refused and missing ones are asked live. `state`: prepared, submitted, collected or dropped.
@@ -130,6 +130,7 @@ ProviderBatchSerializer = rows_of(
     lines=serializers.IntegerField(source="lines_count"),
     state=serializers.CharField(),
     remote_status=serializers.CharField(),
+    detail=serializers.CharField(source="words"),
 )
 
 
@@ -163,14 +164,15 @@ RunEstimateSerializer = extended(
 )
 
 
-def run_with_values(run: Run) -> WithValues:
-    """A run with the values of `WholeRunSerializer`."""
+def run_with_values(pk: int, reader: object) -> WithValues:
+    """A run with the values of `WholeRunSerializer`, as `reader` may see it."""
+    run = RUNS.get_with_status(pk, reader)
     return job_with_values(
         RUNS,
         run,
         simulated=queries.is_simulated(run),
         left_out=[each.endpoint.name for each in queries.left_out(run)],
-        provider_batches=queries.provider_batches_of(run),
+        provider_batches=RUNS.provider_batches(run, reader),
     )
 
 
@@ -208,7 +210,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         Workers do the rest.
         """
         run = services.launch_run(run_settings(body), actor=signed_in_account(request), key=launch_key(request))
-        return run_with_values(RUNS.get_with_status(run.pk))
+        return run_with_values(run.pk, request.user)
 
     @answers(RunEstimateSerializer, body=RunSettingsSerializer)
     @action(detail=False, methods=["post"])
@@ -225,7 +227,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         409 if the run has ended, or no other model or judge would remain.
         """
         leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
-        return run_with_values(RUNS.get_with_status(pk))
+        return run_with_values(pk, request.user)
 
     @acts(WholeRunSerializer, ROLE_BODY, status=202, url_path="models/<slug:name>/add-again", url_name="add-again")
     def add_again(self, request: Request, body: Body, pk: int, name: str) -> Any:
@@ -234,4 +236,4 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         409 if the run was cancelled.
         """
         leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
-        return run_with_values(RUNS.get_with_status(pk))
+        return run_with_values(pk, request.user)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import CharField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import CharField, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Concat
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -50,6 +50,13 @@ class RunKind(JobKind[Run]):
             subject = Concat(Value(f"{name}:"), Cast("pk", CharField()))
             visible |= Q(subject__in=rows.order_by().annotate(subject=subject).values("subject"))
         return calls.filter(visible)
+
+    def provider_batches(self, job: Run, reader: object) -> QuerySet[ProviderBatch]:
+        """The provider batches of a run, oldest first, with the server's `words` for `reader`."""
+        words: F | Value = Value("")
+        if self.shows_words(reader):
+            words = F("detail")
+        return queries.provider_batches_of(job).annotate(words=words)
 
     def is_open(self, pk: int) -> bool:
         """Whether rows are open or still missing."""

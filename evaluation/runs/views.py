@@ -140,7 +140,7 @@ def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 @requires(Can.READ_RESULTS, "GET")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run, with results so far while it is in progress."""
-    watched_run = RUNS.get_with_status(pk)
+    watched_run = RUNS.get_with_status(pk, request.user)
     options, problem = read_options(request.GET, watched_run)
     try:
         report = reports_services.shown_report(watched_run, options)
@@ -156,7 +156,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     in_batches = watched_run.transport == Run.Transport.BATCH
     batches = []
     if in_batches:
-        batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1])
+        batches = list(RUNS.provider_batches(watched_run, request.user).reverse()[: BATCHES_SHOWN + 1])
     weights: list[tuple[str, int]] = []
     for rate in report.rates:
         if rate.weights:

@@ -82,7 +82,8 @@ WholeBatchSerializer = extended(
 )
 
 
-def _whole_batch(batch: Batch) -> WithValues:
+def _whole_batch(pk: int, reader: object) -> WithValues:
+    batch = BATCHES.get_with_status(pk, reader)
     return job_with_values(
         BATCHES,
         batch,
@@ -111,7 +112,7 @@ class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
         Workers do the rest.
         """
         batch = launch.launch_batch(batch_settings(body), actor=signed_in_account(request), key=launch_key(request))
-        return _whole_batch(BATCHES.get_with_status(batch.pk))
+        return _whole_batch(batch.pk, request.user)
 
     @answers(Estimate, body=BatchSettingsSerializer)
     @action(detail=False, methods=["post"])

@@ -112,7 +112,7 @@ def _with_defaults(submitted: QueryDict) -> dict[str, str]:
 @requires(Can.PRODUCE, "GET")
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     """One batch: progress, composition by trap, failed calls, dropped drafts, samples."""
-    batch = BATCHES.get_with_status(pk)
+    batch = BATCHES.get_with_status(pk, request.user)
     failed = list(queries.drafts(batch, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = samples_queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
     counts = releases_queries.composition(batch)

@@ -19,7 +19,7 @@ from generation.jobs.serializers import (
     AnyJobSerializer,
     FailedCallSerializer,
     LimitsSerializer,
-    job_with_values,
+    job_for,
     requested_limits,
 )
 from generation.models import Call
@@ -28,7 +28,7 @@ from review.common.actions import Body, answers
 from review.common.api import NewestFirst
 from review.common.serializers import Fields, WithValues
 
-Values = Callable[[Any], WithValues]
+Values = Callable[[int, object], WithValues]  # a job's key and the reader -> what to show
 FAILURE_QUERY: Fields = {"error": serializers.CharField(required=False, max_length=64, help_text="An error class.")}
 
 
@@ -103,7 +103,8 @@ class JobControls(GenericViewSet[Any]):
         return self._answer(pk, 202)
 
     def _answer(self, pk: int, status: int = 200) -> Response:
-        return Response(self.answer(type(self).values(self.kind.get_with_status(pk))).data, status=status)
+        shown = type(self).values(pk, self.request.user)
+        return Response(self.answer(shown).data, status=status)
 
 
 _answers: dict[str, tuple[type[Serializer[Any]], Values]] = {}
@@ -115,7 +116,7 @@ def register_answer(kind: str, serializer: type[Serializer[Any]], values: Values
 
 
 def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
-    answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(job_with_values, kind)))
+    answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(job_for, kind)))
     common: dict[str, Any] = {"kind": kind, "can": {"GET": kind.read, "POST": kind.control}}
     attributes = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
     title = kind.name.title()

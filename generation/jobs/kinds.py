@@ -25,7 +25,7 @@ from generation.models import Call, Endpoint, Job
 from generation.models.work import Work
 from review import registrations
 from review.common.site_pause import not_paused
-from review.rules.permissions import Can
+from review.rules.permissions import Can, may_read
 
 J = TypeVar("J", bound=Job)
 Status = Work.Status
@@ -204,12 +204,19 @@ class JobKind(Generic[J]):
         lists = self.endpoint_lists()
         return live_status.with_live_status(self.jobs(), self.rows, self.name, lists, tallied=self.tallied)
 
-    def get_with_status(self, pk: int) -> J:
-        """Return one job as `jobs_with_status` does, in one statement.
+    def get_with_status(self, pk: int, reader: object) -> J:
+        """Return one job as `jobs_with_status` does, in one statement, as `reader` may see it.
 
         Raises the kind's `unknown`.
         """
-        return self._one(self.jobs_with_status(), pk)
+        job = self._one(self.jobs_with_status(), pk)
+        if not self.shows_words(reader):
+            live_status.remove_words(job)
+        return job
+
+    def shows_words(self, reader: object) -> bool:
+        """Whether `reader` may see what servers said, which may quote any sample sent to them."""
+        return may_read(reader, self.control)
 
     def progress(self, job: J) -> Any:
         """Progress over all rows of a job: as read by `get_with_status`, else current."""
@@ -229,7 +236,7 @@ class JobKind(Generic[J]):
     def _with_status(self, job: J) -> J:
         if hasattr(job, "lanes_listed"):
             return job
-        return self.get_with_status(job.pk)
+        return self._one(self.jobs_with_status(), job.pk)
 
     def live(self, job: J) -> LiveStatus:
         """Live status of a job: as read by `get_with_status`, else current."""

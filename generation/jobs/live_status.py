@@ -283,6 +283,19 @@ def with_live_status(
     return cast("QuerySet[J]", annotated)
 
 
+def remove_words(job: Job) -> None:
+    """Remove what servers said from a job read by `with_live_status`. Do not save it."""
+    job.paused_detail = ""
+    for check in job.model_checks.values():
+        for tried in check["tried"]:
+            for finding in tried["findings"]:
+                finding["detail"] = ""
+    for name, endpoints in vars(job).items():
+        if name.startswith("listed_endpoints_"):
+            for endpoint in endpoints or ():
+                endpoint["detail"] = ""
+
+
 def progress(job: Job, rows: str) -> Progress:
     """Progress of a job read by `with_live_status`, over its rows of this name."""
     counts = {status.value: getattr(job, f"{rows}_{status}_all") for status in Work.Status}

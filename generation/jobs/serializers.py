@@ -34,9 +34,14 @@ JOB: Fields = {
         help_text="What a try of each endpoint showed before the first row: by its number, its name and what was `tried`."
     ),
     "paused_because": serializers.CharField(allow_blank=True, help_text="Empty if a person paused it."),
-    "paused_detail": serializers.CharField(allow_blank=True),
+    "paused_detail": serializers.CharField(allow_blank=True, help_text="For those who control the job."),
     "advice": serializers.CharField(allow_blank=True),
 }
+
+
+def job_for(kind: JobKind[Any], pk: int, reader: object) -> WithValues:
+    """A job as `reader` may see it, with its progress, totals and advice."""
+    return job_with_values(kind, kind.get_with_status(pk, reader))
 
 
 def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:

@@ -168,7 +168,9 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
 @_for_kind("read", "GET")
 def show(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """The page of a job whose kind has no page of its own."""
-    return render(request, "generation/jobs/job.html", job_context(kind, kind.get_with_status(pk), request))
+    return render(
+        request, "generation/jobs/job.html", job_context(kind, kind.get_with_status(pk, request.user), request)
+    )
 
 
 @_for_kind("read", "GET")
@@ -177,7 +179,7 @@ def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
     When the job stops running, live.js reloads the whole page.
     """
-    job = kind.get_with_status(pk)
+    job = kind.get_with_status(pk, request.user)
     context = {**progress_context(kind, job, request), "fragment": True}
     answer = render(request, "generation/jobs/_progress.html", context)
     if context["running"]:
@@ -204,7 +206,7 @@ def failures(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Cancel a job. This cannot be undone, so the page asks for confirmation."""
     if request.method != "POST":
-        job = kind.get_with_status(pk)
+        job = kind.get_with_status(pk, request.user)
         context = {**progress_context(kind, job, request), "warning": kind.cancel_warning(kind.progress(job))}
         return render(request, "generation/jobs/cancel.html", context)
     services.cancel(kind.get(pk).pk)

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from evaluation.models import Judgment, Response
-from generation.models import Call, ReleasedSample, Rubric, SampleVersion
+from evaluation.models import Judgment, Response, Run
+from generation.models import Call, EndpointState, ProviderBatch, ReleasedSample, Rubric, SampleVersion
 from generation.models.sent_texts import pack_request
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
@@ -131,6 +131,50 @@ def test_an_admin_meets_them_where_a_reader_meets_those_of_public_samples(world:
     world.judgment_id = Judgment.objects.filter(run=world.run_id, rubric__sample=world.public).order_by("pk")[0].pk
     readable = {place.replace(sample, world.public.key) for place in places if "/calls/" not in place}
     assert readable <= pages_with_the_secret(world, "rui")
+
+
+def test_what_servers_said_of_a_run_is_read_by_those_who_control_it(world: HeldOutWorld) -> None:
+    word, now = world.secret, timezone.now()
+    run = Run.objects.get(pk=world.run_id)
+    for asked in (world.judge, run.tested.order_by("pk")[0].endpoint):
+        state = {"error": "BadRequest", "detail": word, "down_since": now}
+        EndpointState.objects.update_or_create(endpoint=asked, defaults=state)
+    ProviderBatch.objects.create(
+        job=run, endpoint=world.judge, lines_count=1, error="BatchRefused", detail=word, created_at=now, next_at=now
+    )
+    tried: dict[str, Any] = {
+        "role": "target",
+        "prompt": "",
+        "seconds": 1.0,
+        "cost": "0",
+        "answered": False,
+        "blocks": True,
+    }
+    tried["findings"] = [{"code": "refused", "detail": word}]
+    Run.objects.filter(pk=run.pk).update(
+        status="paused", paused_because="EndpointDown", paused_detail=word, transport="batch",
+        model_checks={"1": {"endpoint": "judge", "tried": [tried]}},
+    )  # fmt: skip
+    world.running_id = run.pk
+    page = f"/evaluation/runs/{run.pk}/"
+    assert {page, f"{page}progress/", f"/api/v1/runs/{run.pk}/"} <= pages_with_the_secret(world, "adela")
+    assert pages_with_the_secret(world, "rui") == set()
+
+
+@pytest.mark.both
+def test_the_cut_of_a_search_counts_no_match_in_a_held_out_sample(
+    world: HeldOutWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reverse("evaluation:judgments", args=[world.run_id])
+    public = Judgment.objects.filter(run=world.run_id, rubric__sample=world.public)
+    monkeypatch.setattr("evaluation.answers.search.MAX_MATCHES", public.count())
+    for name, has_more in (("rui", False), ("adela", True)):
+        client = Client()
+        client.force_login(world[name])
+        answer = client.get(page, {"text": "hidden"})
+        assert answer.context["more"] == has_more
+        if name == "rui":
+            assert answer.context["found"] == public.count()
 
 
 @pytest.mark.parametrize("name", ["rui", "ana"])

@@ -26,6 +26,7 @@ from generation.errors import InvalidSettings
 from generation.jobs import services as jobs_services
 from generation.models import Call, Endpoint, Release
 from generation.models.work import Work
+from review.rules.permissions import OPERATOR
 from tests.conftest import RunConcurrently
 from tests.engine import bare_release, calls, endpoint
 from tests.generation.llm.helpers import fake_endpoint
@@ -134,7 +135,7 @@ def test_the_majority_of_three_judges_decides(bare: Release) -> None:
     assert {call.subject for call in calls(run) if call.endpoint.name != "m-1"} == {
         f"vote:{vote.pk}" for vote in Vote.objects.all()
     }
-    progress = RUNS.progress(RUNS.get_with_status(run.pk))
+    progress = RUNS.progress(RUNS.get_with_status(run.pk, OPERATOR))
     assert (progress.votes.done, progress.votes.total, progress.percent) == (6, 6, 100)
     assert [judge.name for judge in runs_queries.judges_of(run)] == ["a", "b", "c"]
 

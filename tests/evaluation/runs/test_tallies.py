@@ -13,6 +13,7 @@ from evaluation.runs import services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import tallies
 from generation.models.work import Work
+from review.rules.permissions import OPERATOR
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
 
@@ -23,7 +24,7 @@ SAMPLES = [("dialogue", [["A1"], ["C2"]])] * 4
 
 def counts(run: Run) -> tuple[int, int, int, int]:
     """The queued, done, failed and total judgments in the progress of a run."""
-    judgments = RUNS.progress(RUNS.get_with_status(run.pk)).judgments
+    judgments = RUNS.progress(RUNS.get_with_status(run.pk, OPERATOR)).judgments
     return judgments.queued, judgments.done, judgments.failed, judgments.total
 
 
