@@ -58,7 +58,7 @@ def judgments(
         other = Vote.objects.filter(judgment=OuterRef("judgment"), verdict__gt=OuterRef("verdict"))
         matches = matches.filter(Exists(voted.filter(Exists(other))))
     if isinstance(text, str):
-        result = search(run, text)
+        result = search(run, text, reader)
     else:
         result = text
     if result:

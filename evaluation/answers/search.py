@@ -13,9 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from evaluation.models import Judgment, Response, Run
+from generation.models import ReleasedRubric, ReleasedSample
+from generation.samples.queries import visible_to
 from review.models.full_text import CJK, index_name
 
 MAX_LETTERS = 200
@@ -41,13 +43,15 @@ class SearchResult:
     partial: bool = False
 
 
-def search(run: Run, text: str) -> SearchResult | None:
-    """Search for every word of `text`; None if it has no words."""
+def search(run: Run, text: str, reader: object) -> SearchResult | None:
+    """Search for every word of `text` in what `reader` may see; None if it has no words."""
     words = text[:MAX_LETTERS].split()[:MAX_WORDS]
     if not words:
         return None
-    responses = _matching_ids(Response, "text", run, words)
-    judgments = _matching_ids(Judgment, "explanation", run, words)
+    samples = visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
+    rubrics = ReleasedRubric.objects.filter(sample__in=samples)
+    responses = _matching_ids(Response, "text", run, words, "sample_id", samples)
+    judgments = _matching_ids(Judgment, "explanation", run, words, "rubric_id", rubrics)
     more = max(len(responses), len(judgments)) > MAX_MATCHES
     partial = _without_index(words) and max(run.responses_total, run.rubrics_total) > MAX_SCANNED
     return SearchResult(tuple(responses[:MAX_MATCHES]), tuple(judgments[:MAX_MATCHES]), more, partial)
@@ -57,19 +61,24 @@ def _without_index(words: Sequence[str]) -> bool:
     return connection.vendor == "sqlite" and all(len(word) < TRIGRAM for word in words)
 
 
-def _matching_ids(model: type[Model], column: str, run: Run, words: Sequence[str]) -> list[int]:
+def _matching_ids(
+    model: type[Model], column: str, run: Run, words: Sequence[str], about: str, visible: QuerySet[Any]
+) -> list[int]:
+    """Keys of the rows of a run with every word in `column`, whose `about` is one of `visible`."""
     table = model._meta.db_table
     if connection.vendor == "sqlite":
         source, where, params = _fts5(table, column, words)
     else:
         source, where, params = _tsquery(table, column, words)
     if _without_index(words):
-        first = f"SELECT id, run_id, {column} FROM {table} WHERE run_id = %s LIMIT %s"  # noqa: S608 -- names of the models
+        first = f"SELECT id, run_id, {about}, {column} FROM {table} WHERE run_id = %s LIMIT %s"  # noqa: S608 -- names of the models
         source, params = f"({first}) AS {table}", [run.pk, MAX_SCANNED, *params]
+    keys, key_params = visible.order_by().values("pk").query.sql_with_params()
+    where += f" AND run_id = %s AND {about} IN ({keys})"
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT id FROM {source} WHERE {where} AND run_id = %s LIMIT %s",  # noqa: S608 -- names of the models
-            [*params, run.pk, MAX_MATCHES + 1],
+            f"SELECT id FROM {source} WHERE {where} LIMIT %s",  # noqa: S608 -- names of the models
+            [*params, run.pk, *key_params, MAX_MATCHES + 1],
         )
         return [key for (key,) in cursor.fetchall()]
 

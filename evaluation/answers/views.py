@@ -42,7 +42,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     protocol = registry.protocol(run.release.benchmark)
     chosen = filters.chosen
     searched = " ".join(chosen.pop("text", "")[:MAX_LETTERS].split()[:MAX_WORDS])
-    matches = search(run, searched)
+    matches = search(run, searched, request.user)
     rows = queries.judgments(run, request.user, **chosen, text=matches or "")
     page = keyset_page(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = whole_number(request.GET.get("selected", ""))

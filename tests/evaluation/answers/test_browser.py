@@ -102,7 +102,7 @@ TYPED = [
 
 @pytest.mark.parametrize("typed", TYPED)
 def test_any_typed_text_is_treated_as_data(run: Run, admin: Client, typed: str) -> None:
-    search.search(run, typed)
+    search.search(run, typed, OPERATOR)
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"text": typed})
     assert page.status_code == 200
     assert Run.objects.filter(pk=run.pk).exists()
@@ -131,7 +131,7 @@ def test_short_words_are_looked_for_in_a_limited_number_of_texts(
     monkeypatch.setattr("evaluation.answers.search.MAX_SCANNED", 1)
     Run.objects.filter(pk=run.pk).update(responses_total=run.responses.count())
     run.refresh_from_db()
-    result = search.search(run, "of")
+    result = search.search(run, "of", OPERATOR)
     assert result is not None
     address = reverse("evaluation:judgments", args=[run.pk])
     note = "Search for a word of at least three characters"
