@@ -26,7 +26,7 @@ UPLOADS = {
     "/api/v1/imports/": Can.PRODUCE,
     "/api/v1/runs/import/": Can.MEASURE,
 }
-OPEN_UPLOADS = 4  # that one person may be sending at once; nginx.conf has it as well
+OPEN_BODIES = 4  # above MAX_UNKNOWN_BODY, that one person may be sending at once; also in nginx.conf
 
 
 def may_upload(user: object, path: str) -> bool:
@@ -35,20 +35,20 @@ def may_upload(user: object, path: str) -> bool:
 
 
 class BoundedParser(HTTPRequestParser):  # type: ignore[misc]
-    """Waitress's parser: it takes long bodies of accounts alone, and large ones of people who may
-    upload, a few at once.
+    """Waitress's parser: it takes long bodies of accounts alone, a few at once, and large ones of
+    people who may upload.
     """
 
-    _open: "WeakSet[BoundedParser]" = WeakSet()  # large uploads; one that is cut off is collected
+    _open: "WeakSet[BoundedParser]" = WeakSet()  # long bodies; one that is cut off is collected
     person: int | None = None
 
     def parse_header(self, header_plus: bytes) -> None:
         super().parse_header(header_plus)
         if self.content_length > MAX_UNKNOWN_BODY or self.chunked:
             user = _account(self.headers)
-            if not getattr(user, "is_active", False):
+            if not getattr(user, "is_active", False) or not self._is_one_of_few(user):
                 self._limit(MAX_UNKNOWN_BODY)
-            elif (self.content_length > MAX_BODY or self.chunked) and not self._may_be_large(user):
+            elif self.command != "POST" or not may_upload(user, self.path):
                 self._limit(MAX_BODY)
 
     def _limit(self, most: int) -> None:
@@ -56,12 +56,11 @@ class BoundedParser(HTTPRequestParser):  # type: ignore[misc]
         limits.max_request_body_size = most
         self.adj = limits
 
-    def _may_be_large(self, user: object) -> bool:
-        if self.command != "POST" or not may_upload(user, self.path):
-            return False
+    def _is_one_of_few(self, user: object) -> bool:
+        """Whether this person sends no more than a few long bodies at once; this one is counted."""
         person = getattr(user, "pk", None)
         arriving = [parser for parser in self._open if parser.person == person and not parser.completed]
-        if len(arriving) >= OPEN_UPLOADS:
+        if len(arriving) >= OPEN_BODIES:
             return False
         self.person = person
         self._open.add(self)

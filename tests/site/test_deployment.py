@@ -134,13 +134,13 @@ def test_nginx_understands_the_configuration_with_tls(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_both_configurations_of_nginx_protect_uploads_alike() -> None:
+def test_both_configurations_of_nginx_treat_bodies_alike() -> None:
     plain = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
     with_tls = (ROOT / "deploy" / "nginx" / "mhb.conf").read_text()
-    uploads = plain[plain.index("    # The addresses that take files") :]
-    uploads = uploads.replace("http://web:8000", "http://127.0.0.1:8000")
-    uploads = uploads.replace("$proxy_add_x_forwarded_for", "$remote_addr").replace("$mhb_scheme", "https")
-    assert uploads in with_tls
+    plain = plain.replace("http://web:8000", "http://127.0.0.1:8000")
+    plain = plain.replace("$proxy_add_x_forwarded_for", "$remote_addr").replace("$mhb_scheme", "https")
+    assert plain[plain.index("# Whether a request to") : plain.index("server {")] in with_tls
+    assert plain[plain.index("    # The site is asked before") :] in with_tls
 
 
 # ------------------------------------------------------------------------------------ monitoring

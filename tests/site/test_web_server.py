@@ -21,7 +21,7 @@ from django.test import override_settings
 from bench import servers
 from mhb_site.checks import check_proxies
 from mhb_site.server import children
-from mhb_site.server.bodies import OPEN_UPLOADS, UPLOADS
+from mhb_site.server.bodies import OPEN_BODIES, UPLOADS
 from tests.processes import HOST, ROOT, Site, running_site
 from tests.profile import installed
 
@@ -225,27 +225,44 @@ def test_no_long_body_of_a_visitor_is_kept(guarded: Any, server: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["waitress", "nginx"])
-def test_one_person_sends_a_few_files_at_once(guarded: Any, server: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "paths", "length"),
+    [("admin", ("/api/v1/imports/", "/generation/sources/"), LENGTH), ("physician", ("/api/v1/me/", "/"), 200_000)],
+)
+def test_one_person_sends_a_few_long_bodies_at_once(
+    guarded: Any, server: str, role: str, paths: tuple[str, str], length: int
+) -> None:
     """By whatever credentials; one that ends makes room."""
     ports, people = guarded
     port = ports[server == "nginx"]
-    kinds = [people["admin by session"], people["admin by token"]]
+    kinds = [people[f"{role} by session"], people[f"{role} by token"]]
     with ExitStack() as stack:
-        for number in range(OPEN_UPLOADS):
-            client, status = start_upload(port, "POST", "/api/v1/imports/", kinds[number % 2])
+        for number in range(OPEN_BODIES):
+            client, status = start_upload(port, "POST", paths[0], kinds[number % 2], length=length)
             stack.enter_context(client)
             assert status == ""
         for headers in kinds:
-            client, status = start_upload(port, "POST", "/generation/sources/", headers, wait=20)
+            client, status = start_upload(port, "POST", paths[1], headers, wait=20, length=length)
             client.close()
             assert status in ("413", "429")
-        assert get(port, "/generation/sources/", **kinds[0]).status == 200
+        assert get(port, "/accounts/sessions/", **kinds[0]).status == 200
     for _ in range(50):  # until the server has seen that they were cut off
-        client, status = start_upload(port, "POST", "/api/v1/imports/", kinds[1], wait=0.2)
+        client, status = start_upload(port, "POST", paths[0], kinds[1], wait=0.2, length=length)
         client.close()
         if status == "":
             return
-    pytest.fail("no upload is taken after the others ended")
+    pytest.fail("no body is taken after the others ended")
+
+
+def test_who_cannot_be_asked_about_a_long_body_is_asked_to_try_again(tmp_path: Path) -> None:
+    with nginx(tmp_path, servers.free_port()) as port:  # nobody answers there
+        for path in ("/", "/api/v1/imports/"):
+            client = connect(
+                port, f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n".encode()
+            )
+            with client, client.makefile("rb") as answer:
+                assert answer.readline().split()[1] == b"503"
+                assert b"Retry-After: 5\r\n" in answer.readlines()[:10]
 
 
 @pytest.mark.parametrize("server", ["waitress", "nginx"])
@@ -265,7 +282,7 @@ def test_the_proxy_has_the_addresses_and_the_limit_of_the_site() -> None:
     conf = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
     [alternatives] = re.findall(r"location ~ \^/\(([^)]*)\)/\$", conf)
     assert {f"/{path}/" for path in alternatives.split("|")} == set(UPLOADS)
-    assert f"limit_conn mhb_uploads {OPEN_UPLOADS};" in conf
+    assert conf.count(f"limit_conn mhb_bodies {OPEN_BODIES};") == 2
 
 
 def test_malformed_requests_are_refused(tmp_path: Path) -> None:
