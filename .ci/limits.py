@@ -75,6 +75,12 @@ SECTIONS = {
             "the oldest is deleted; 401, asking for more days 400",
         ),
         Row(
+            "sign-ins, tokens, downloads of own data and the like of a person in a day, of each kind",
+            ("review.audit.trail.OWN_ACTS",),
+            "{0}",
+            "429",
+        ),
+        Row(
             "minutes that an invitation's page stays open",
             ("mhb_site.sign_in.first_password.MINUTES",),
             "{0}",
@@ -152,10 +158,10 @@ SECTIONS = {
             "413; by nginx 401, 403 or 405",
         ),
         Row(
-            "uploads of a person at once",
-            ("`mhb_site/server/nginx.conf`", "mhb_site.server.bodies.OPEN_UPLOADS"),
+            "long bodies (above 64 KB) of a person at once",
+            ("`mhb_site/server/nginx.conf`", "mhb_site.server.bodies.OPEN_BODIES"),
             "{0}",
-            "429 (nginx), 413 (embedded, above 6 MB)",
+            "429 (nginx), 413 (embedded)",
         ),
         Row("one record", ("review.rules.text_files.MAX_RECORD",), "{0:bytes}", "it is refused"),
         Row(

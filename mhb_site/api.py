@@ -48,7 +48,7 @@ from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
 from review.audit import api as audit_api
-from review.audit.trail import record_person, recording_events
+from review.audit.trail import record_own_act, record_person, recording_events
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.actions import Body, answers
@@ -124,7 +124,7 @@ def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
     AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
-    record_person(user, PersonEvent.Kind.TOKEN, user, what="created", days=ttl.days)
+    record_own_act(user, PersonEvent.Kind.TOKEN, what="created", days=ttl.days)
     return issued
 
 

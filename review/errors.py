@@ -177,6 +177,10 @@ class TooManyComments(ReviewError, status=429):
     """You have posted many comments within a minute. Wait a minute, then post this one again."""
 
 
+class TooManyOwnActs(ReviewError, status=429):
+    """You have done this too often today. Try again tomorrow."""
+
+
 class RewordingAnswered(ReviewError, status=409):
     """You have already answered this change of wording."""
 

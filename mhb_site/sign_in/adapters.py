@@ -24,7 +24,7 @@ from django.utils.translation import pgettext_lazy
 from mhb_site.sign_in import language
 from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
-from review.audit.trail import record_person, recording_events
+from review.audit.trail import record_person, recording_events, require_own_act
 from review.common.provider_accounts import signs_in_elsewhere
 from review.errors import SignsInElsewhere
 from review.models import PersonEvent, User
@@ -41,9 +41,10 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         set_own_password(user, password)
 
     def pre_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
-        """Raises SignsInElsewhere for a way in that the account's provider could not close."""
+        """Raises TooManyOwnActs; SignsInElsewhere for a way in that a provider could not close."""
         if "sociallogin" not in (options.get("signal_kwargs") or {}) and signs_in_elsewhere(user):
             raise SignsInElsewhere
+        require_own_act(user, PersonEvent.Kind.SIGNED_IN)
         return super().pre_login(request, user, **options)
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
 from review.access.visibility import reviews_by
-from review.audit.trail import record_person, recording_events
+from review.audit.trail import record_own_act, recording_events
 from review.common.decorators import signed_in_account
 from review.discussion.notices import readable_notices
 from review.models import (
@@ -42,7 +42,7 @@ def own_data(request: HttpRequest) -> JsonResponse:
     """All that is stored about you and was written by you, as JSON."""
     me = signed_in_account(request)
     with recording_events():
-        record_person(me, PersonEvent.Kind.COPIED, me)
+        record_own_act(me, PersonEvent.Kind.COPIED)
     response = JsonResponse(collect(me), json_dumps_params={"ensure_ascii": False, "indent": 1})
     response["Content-Disposition"] = (
         content_disposition_header(as_attachment=True, filename=f"{me.username}.json") or ""

@@ -16,10 +16,13 @@ from django.db.models import Max, Subquery
 from django.utils import timezone
 
 from review.audit import chain_entries
+from review.errors import TooManyOwnActs
 from review.models import Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Operator
 
 Actor = User | Operator | None
+DAY = timedelta(days=1)
+OWN_ACTS = 500  # of one kind, which people do to their own account in a day
 LOOK = timedelta(hours=1)  # within which looking at the same again is one event
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
@@ -83,6 +86,19 @@ def record_person(person: User | None, kind: PersonEvent.Kind, actor: Actor, **d
     if actor:
         by = actor.pk
     _add(PersonEvent(person=person, kind=kind, actor_id=by, at=timezone.now(), data=data))
+
+
+def record_own_act(user: User, kind: PersonEvent.Kind, **data: Any) -> None:
+    """Add an event of what people do to their own account. Raises TooManyOwnActs."""
+    require_own_act(user, kind)
+    record_person(user, kind, user, **data)
+
+
+def require_own_act(user: User, kind: PersonEvent.Kind) -> None:
+    """Raise TooManyOwnActs if this person has done so too often today, to their own account."""
+    today = PersonEvent.objects.filter(person=user, actor=user, kind=kind, at__gt=timezone.now() - DAY)
+    if today.count() >= OWN_ACTS:
+        raise TooManyOwnActs
 
 
 def record_read(reader: User, case: Case) -> None:

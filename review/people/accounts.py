@@ -24,7 +24,7 @@ from knox.models import AuthToken
 
 from review.audit.accounts import account_snapshot, factors_of
 from review.audit.chain_entries import canonical
-from review.audit.trail import PERSON_EVENTS, record, record_person, recording_events
+from review.audit.trail import PERSON_EVENTS, record, record_own_act, record_person, recording_events
 from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
 from review.models import Assignment, Case, ChainHead, Declined, Event, PersonEvent, User
@@ -157,7 +157,7 @@ def _store_own_languages(user: User, languages: Sequence[str]) -> None:
         return
     sealed = {"before": _sealed(user, {"languages": before}), "after": _sealed(user, {"languages": after})}
     _store(user, languages=after)
-    record_person(user, PersonEvent.Kind.EDITED, user, **sealed)
+    record_own_act(user, PersonEvent.Kind.EDITED, **sealed)
 
 
 @recording_events()
@@ -307,7 +307,7 @@ def set_own_password(user: User, password: str) -> None:
     """Set the user's own password and end the user's API tokens and other sessions."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, user, tokens=_delete_tokens(user))
+    record_own_act(user, PersonEvent.Kind.PASSWORD, tokens=_delete_tokens(user))
 
 
 @recording_events()
@@ -342,7 +342,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
                 if any(kind in KINDS for _pk, kind in {*after} - {*before}):
                     ended = end_access(user)
                     update_session_auth_hash(request, user)  # this session goes on
-                record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk], **ended)
+                record_own_act(user, PersonEvent.Kind.OWN_FACTOR, factors=factors_of([user])[user.pk], **ended)
         return response
 
     return recording_view

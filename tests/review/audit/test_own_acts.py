@@ -1,0 +1,59 @@
+"""What people do to their own account fills no trail."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from mhb_site.api import TTL, issue_token
+from review.audit import trail
+from review.errors import TooManyOwnActs
+from review.models import PersonEvent, User
+from review.people import accounts
+from review.rules.permissions import UserRole
+from tests.review.factories import account
+
+pytestmark = pytest.mark.django_db
+FEW = 3
+
+
+@pytest.fixture
+def ana(monkeypatch: pytest.MonkeyPatch) -> User:
+    monkeypatch.setattr(trail, "OWN_ACTS", FEW)
+    ana = account("ana")
+    ana.set_password("quite-a-long-one")
+    ana.save()
+    return ana
+
+
+def events(user: User, kind: PersonEvent.Kind) -> int:
+    return PersonEvent.objects.filter(person=user, kind=kind).count()
+
+
+def sign_in() -> int:
+    answer = Client().post(reverse("account_login"), {"login": "ana", "password": "quite-a-long-one"})
+    return answer.status_code
+
+
+def test_each_act_is_limited_by_itself(ana: User) -> None:
+    client = Client()
+    client.force_login(ana)
+    copies = [client.post(reverse("own-data")).status_code for _ in range(FEW + 2)]
+    assert copies == [200] * FEW + [429] * 2
+    for number in range(FEW):
+        issue_token(ana, TTL)
+        accounts.set_own_languages(ana, ["en", "zh"][: 1 + number % 2])
+    with pytest.raises(TooManyOwnActs):
+        issue_token(ana, TTL)
+    with pytest.raises(TooManyOwnActs):
+        accounts.set_own_languages(ana, [])
+    assert [sign_in() for _ in range(FEW + 2)] == [302] * FEW + [429] * 2
+    kinds = (PersonEvent.Kind.COPIED, PersonEvent.Kind.TOKEN, PersonEvent.Kind.EDITED, PersonEvent.Kind.SIGNED_IN)
+    assert [events(ana, kind) for kind in kinds] == [FEW] * 4
+
+
+def test_what_others_do_to_an_account_does_not_count(ana: User) -> None:
+    admin = account("adela", UserRole.ADMIN)
+    for number in range(FEW + 1):
+        accounts.edit_person(ana.pk, {"languages": ["en", "zh"][: 1 + number % 2]}, actor=admin)
+    accounts.set_own_languages(ana, [])
+    assert events(ana, PersonEvent.Kind.EDITED) == FEW + 2
