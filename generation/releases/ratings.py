@@ -17,16 +17,15 @@ from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
 from generation.releases.exporters.base import open_text, replace_files
-from generation.releases.programs.verify_release import BLIND, COLUMNS, Agreement
+from generation.releases.programs.verify_release import ANSWERS, BLIND, COLUMNS, VERDICT, Agreement
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
 from review.common.decorators import download
 from review.quality.scales import Scale, merged, offered_answers
 from review.rules.consolidation import added_wordings, same_wordings
-from review.rules.state_machine import ADJUDICATORS, Phase
+from review.rules.state_machine import ADJUDICATORS
 
-ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
 HIGHLIGHT_COLUMNS = (
     *("sample_id", "version", "rater", "role", "answer", "simulated"),
     *("look", "label", "passage", "start", "end", "quote"),
@@ -96,7 +95,7 @@ def _name_wordings(reviews: Sequence[dict[str, Any]]) -> None:
 
 def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
     """The ratings of a review. Notes, evidence and rewordings are free text and left out."""
-    yield "", "verdict", verdict
+    yield "", VERDICT, verdict
     for question, answer in sorted(answers.get("questions", {}).items()):
         if value := answer.get("value"):
             name, _colon, about = question.partition(":")  # asked of each rubric or trap

@@ -127,6 +127,8 @@ class Rows:
         else:
             self.votes = pl.DataFrame()
         self.again = self._read_again()
+        self._refuse_twice("calls.jsonl", ("endpoint", "model", "prompt"))
+        self._refuse_twice("prompts.jsonl", ("role", "sample", "variant", "models"), role="target")
 
     def _build(self, tables: Tables) -> Frame:
         return build_frame(self.run["endpoints"], self.protocol.datasets, self.plan.outcomes, tables)
@@ -145,6 +147,15 @@ class Rows:
             else:
                 place = spelled(row)
             self.faults.append(f"{name}: {place}: {reason}")
+
+    def _refuse_twice(self, name: str, key: Iterable[str], **only: str) -> None:
+        seen = set()
+        for row in lines(self._folder / name):
+            if only.items() <= row.items():
+                place = spelled(row.get(column, "") for column in key)
+                if place in seen:
+                    self.faults.append(f"{name}: {place}: twice")
+                seen.add(place)
 
     def _read_samples(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """The samples, rubrics and facets of the release. Ids are places in the file."""
@@ -262,6 +273,9 @@ class Rows:
         scores = pl.Struct(dict.fromkeys(names, pl.Float64))
         columns = dict.fromkeys(("model", "sample", "variant", "rubric"), pl.String)
         rows = self._on_criteria(self._read(name, repeat=pl.Int64, **columns, scores=scores))
+        is_first = pl.struct(CRITERION).is_first_distinct()
+        self._refuse(name, rows.filter(~is_first), CRITERION, "twice")
+        rows = rows.filter(is_first)
         judged = self.judgments.select("response", "number")
         known = rows.join(judged, on=["response", "number"], how="semi", maintain_order="left")
         others = rows.join(judged, on=["response", "number"], how="anti", maintain_order="left")

@@ -6,15 +6,15 @@ with 2 if there is nothing to check.
 
 It recomputes the checksum of every file, looks for files without a checksum, compares the samples
 with the checksum that the release was frozen with (JSON Lines only), recomputes the agreement in
-agreement.json from ratings.csv with MHB's own arithmetic, which is beside it, and runs
-verify_trail.py on the audit trail.
+agreement.json from ratings.csv with MHB's own arithmetic, which is beside it, runs verify_trail.py
+on the audit trail, and looks for each review of the trail in ratings.csv.
 """
 
 import csv
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
@@ -31,6 +31,13 @@ sha256_of = verify_trail.sha256_of
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
 BLIND = "blind"
+ANSWERS = {"commit": BLIND, "confirm": "confirmed", "discuss": "discussed"}  # by the phase of a review
+KEPT = ("adequate", "corrected")  # the ratings of a rubric whose wordings are compared
+ADDED = ("added", "absent")  # those of a rubric that a rater added
+VERDICT = "verdict"  # the question of which each review has one row
+AUTHOR = ("sample_id", "version", "rater", "role", "answer", "simulated")
+ROW = (*AUTHOR, "rubric", "question")  # of which there is one row
+HIGHLIGHT = (*AUTHOR, "look", "passage", "start")
 DIGITS = 6
 TOLERANCE = 2e-6  # of rounding by another version of numpy
 METHOD = "dirichlet"  # of intervals; those frozen before had another, and are not recomputed
@@ -153,6 +160,8 @@ def faults_of(folder: Path) -> list[str]:
             trail.trail()
         with trail.reading("data"):
             trail.data()
+        with trail.reading("ratings.csv"):
+            trail.faults += _ratings_faults(folder, trail)
         checker.faults += [f"audit.jsonl: {fault}" for fault in trail.faults]
     faults: list[str] = checker.faults
     return faults
@@ -169,6 +178,53 @@ def _frozen_faults(folder: Path) -> list[str]:
     return ["samples.jsonl: not the samples that were frozen"]
 
 
+def _ratings_faults(folder: Path, trail: Any) -> list[str]:
+    """Rows that are there twice, and reviews that are not those of the trail."""
+    if not (folder / "ratings.csv").is_file():
+        return []
+    rated: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    authors, faults = set[tuple[str, ...]](), list[str]()
+    kept, worded = set[tuple[str, ...]](), set[tuple[str, ...]]()
+    for row in _rows(folder / "ratings.csv", ROW, faults):
+        author = tuple(row[name] for name in AUTHOR)
+        authors.add(author)
+        if row["question"] == "rubric" and row["value"] in KEPT:
+            kept.add((*author, row["rubric"]))
+        if row["question"] == "wording" and row["value"] not in ADDED:
+            worded.add((*author, row["rubric"]))
+        if row["question"] == VERDICT:
+            rated[row["sample_id"]][row["role"], row["answer"]] += 1
+    for sample in sorted(rated.keys() | trail.reviews.keys()):
+        submitted: Counter[tuple[str, str]] = Counter()
+        for (role, phase), number in trail.reviews.get(sample, {}).items():
+            submitted[role, ANSWERS[phase]] += number
+        for role, answer in sorted(rated[sample].keys() | submitted.keys()):
+            there, should = rated[sample][role, answer], submitted[role, answer]
+            if there != should:
+                faults.append(f"ratings.csv: {sample}: {there} {answer} reviews as {role}, {should} in the trail")
+    if worded:  # older releases do not compare wordings
+        for about in sorted(kept ^ worded):
+            faults.append(f"ratings.csv: {', '.join(about)}: its rating or its wording is missing")
+    if (folder / "highlights.csv").is_file():
+        for row in _rows(folder / "highlights.csv", HIGHLIGHT, faults):
+            if tuple(row[name] for name in AUTHOR) not in authors:
+                faults.append(f"highlights.csv: {row['sample_id']}: by {row['rater']}, of whom there are no ratings")
+    return faults
+
+
+def _rows(path: Path, key: Sequence[str], faults: list[str]) -> Iterator[dict[str, str]]:
+    """The rows of a table. That one is there twice, by the columns of `key`, is a fault."""
+    csv.field_size_limit(2**31 - 1)
+    seen = set[tuple[str, ...]]()
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            place = tuple(row[name] for name in key)
+            if place in seen:
+                faults.append(f"{path.name}: twice: {', '.join(place)}")
+            seen.add(place)
+            yield row
+
+
 def _agreement_faults(folder: Path) -> list[str]:
     ratings, agreement_file = folder / "ratings.csv", folder / "agreement.json"
     figures = Agreement()
@@ -179,7 +235,10 @@ def _agreement_faults(folder: Path) -> list[str]:
             return [f"ratings.csv: lacks the columns {', '.join(lacking)}, as after another program saved it"]
         for _sample, rows in groupby(table, itemgetter("sample_id")):
             figures.add(rows)
-    stated = _by_pair(json.loads(agreement_file.read_text(encoding="utf-8")))
+    lines = json.loads(agreement_file.read_text(encoding="utf-8"))
+    stated = _by_pair(lines)
+    if len(stated) < len(lines):
+        return ["agreement.json: a pair and question twice"]
     categories = {key: line.get("categories", []) for key, line in stated.items()}
     missing = []
     for key in figures.cases:

@@ -23,7 +23,8 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -80,6 +81,7 @@ class Checker:
         self.folder = folder
         self.faults: list[str] = []
         self.samples: dict[str, int] = {}  # sample -> version
+        self.reviews: dict[str, Counter[tuple[str, str]]] = {}  # sample -> roles and phases, not retracted
         self.hashes: dict[int, tuple[str, str]] = {}  # sequence -> (hash, hash before it)
         self.events = 0
         self.end: dict[str, Any] = {}
@@ -158,6 +160,8 @@ class Checker:
         for entry in manifest["files"]:
             if entry["path"] not in listed:
                 self.fault(f"{entry['path']}: in {MANIFEST}, and not in {SUMS}")
+            elif entry["sha256"] != listed[entry["path"]]:
+                self.fault(f"{entry['path']}: {MANIFEST} has another checksum than {SUMS}")
         return dict(manifest.get("by_reference") or {})
 
     def trail(self) -> None:
@@ -196,6 +200,7 @@ class Checker:
         last = 0
         numbers: dict[int, int] = {}  # version -> number of events seen
         role_of_review: dict[Any, tuple[Any, str]] = {}  # review -> version and person, role
+        submitted: dict[Any, tuple[str, str]] = {}  # review of this version -> role, phase
         outcome: dict[int, Any] = {}
         for event in events:
             where = f"sample {name}, event {event.get('sequence')}"
@@ -217,14 +222,18 @@ class Checker:
             data = event["data"]
             if event["kind"] == "submitted" and data.get("role") in ROLES:
                 role_of_review[data.get("review")] = ((event["version"], event["actor"]), data["role"])
+            if event["kind"] == "submitted" and event["version"] == version:
+                submitted[data.get("review")] = data["role"], data["phase"]
             if event["kind"] == "retracted":
                 role_of_review.pop(data.get("review"), None)
+                submitted.pop(data.get("review"), None)
             if event["kind"] == "closed":
                 outcome[event["version"]] = data.get("after")
             self.hashes.setdefault(event["sequence"], (event["hash"], event["previous"]))
             if self.hashes[event["sequence"]][0] != event["hash"]:
                 self.fault(f"{where}: another event has the same place in the chain")
             self.events += 1
+        self.reviews[name] = Counter(submitted.values())
         held: dict[Any, set[str]] = {}
         for person, role in role_of_review.values():
             held.setdefault(person, set()).add(role)
@@ -257,17 +266,25 @@ class Checker:
         versions: dict[str, int] | None = None
         if (path := self.folder / "samples.jsonl").exists():
             with path.open(encoding="utf-8") as file:
-                versions = {row["sample_id"]: row["version"] for row in map(json.loads, file)}
+                versions = self._versions(map(json.loads, file))
         elif (path := self.folder / "samples.csv").exists():
             csv.field_size_limit(2**31 - 1)
             with path.open(encoding="utf-8-sig", newline="") as file:
-                versions = {row["sample_id"]: int(row["version"]) for row in csv.DictReader(file)}
+                versions = self._versions(csv.DictReader(file))
         if versions is None:
             return
         for name in sorted(versions.keys() | self.samples.keys()):
             if versions.get(name) != self.samples.get(name):
                 in_data, in_trail = versions.get(name), self.samples.get(name)
                 self.fault(f"sample {name}: version {in_data} in the data, version {in_trail} in the trail")
+
+    def _versions(self, rows: Iterable[Any]) -> dict[str, int]:
+        versions: dict[str, int] = {}
+        for row in rows:
+            if row["sample_id"] in versions:
+                self.fault(f"sample {row['sample_id']}: twice in the data")
+            versions[row["sample_id"]] = int(row["version"])
+        return versions
 
 
 def main(arguments: list[str]) -> int:

@@ -144,6 +144,35 @@ def hide(folder: Path, name: str) -> None:
     (folder / "SHA256SUMS").write_text("".join(sums))
 
 
+# No other file tells of these rows; `calls.jsonl` is told by its cost.
+WITHOUT_A_WITNESS = {("release", "highlights.csv", "lacks"), ("bundle", "calls.jsonl", "lacks")}
+WITHOUT_A_WITNESS |= {("bundle", "prompts.jsonl", "lacks"), ("bundle", "judge_replies.jsonl", "lacks")}
+WITHOUT_A_WITNESS |= {("bundle", "judge_replies.jsonl", "doubles")}
+
+
+@pytest.mark.parametrize("kind", ["release", "bundle"])
+def test_a_sealed_file_whose_last_row_is_missing_or_there_twice_is_told(
+    exports: dict[str, Path], kind: str, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(exports[kind], tmp_path / kind))
+    program = verify_run if kind == "bundle" else verify_release
+    sums, manifest = folder / "SHA256SUMS", folder / "manifest.json"
+    before = sums.read_bytes(), manifest.read_bytes()
+    untold = set()
+    for path in sorted([*folder.glob("*.csv"), *folder.glob("*.jsonl")]):
+        content = path.read_bytes()
+        *first, last = content.splitlines(keepends=True)
+        for what, rows in (("lacks", first), ("doubles", [*first, last, last])):
+            path.write_bytes(b"".join(rows))
+            hide(folder, path.name)
+            if program.main([str(folder)]) == 0:
+                untold.add((kind, path.name, what))
+        path.write_bytes(content)
+        sums.write_bytes(before[0])
+        manifest.write_bytes(before[1])
+    assert untold <= WITHOUT_A_WITNESS
+
+
 @pytest.mark.parametrize("kind", ["release", "bundle"])
 def test_no_byte_changes_unseen_and_nothing_ends_in_a_traceback(
     exports: dict[str, Path], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
