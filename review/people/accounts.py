@@ -31,6 +31,7 @@ from review.models import Assignment, Case, ChainHead, Declined, Event, PersonEv
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
+from review.rules.state_machine import Phase
 from review.rules.text import plain_name
 
 NAMES = ("first_name", "last_name", "institution", "hospital")
@@ -203,7 +204,22 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
             _exclude_read_cases(user)
         else:
             _free_reserved(user, actor)
+            _free_unanswered(user, actor)
     return user
+
+
+def _free_unanswered(user: User, actor: User | Operator) -> None:
+    """Let others take what this person holds without an answer, and may now read the reviews of."""
+    held = Assignment.objects.select_for_update(of=("self",)).filter(
+        physician=user, hold=Assignment.Hold.HELD, phase=Phase.COMMIT
+    )
+    for assignment in held.select_related("case").defer("case__spec").order_by("pk"):
+        if not assignment.case.is_copy:
+            assignment.hold, assignment.physician, assignment.token = Assignment.Hold.OPEN, None, None
+            assignment.lease_until, assignment.reason = None, ""
+            assignment.save(update_fields=["hold", "physician", "token", "lease_until", "reason"])
+            data = {"role": assignment.role, "taken_from": user.pk, "given_to": None}
+            record(assignment.case, Event.Kind.REASSIGNED, actor, **data)
 
 
 def _exclude_read_cases(user: User) -> None:

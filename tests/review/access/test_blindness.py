@@ -342,6 +342,23 @@ def test_copies_are_mixed_in_only_for_physicians_who_review_first(
     assert Case.objects.filter(kind=Case.Kind.REPEAT).count() == copies
 
 
+def test_a_physician_who_was_an_admin_within_a_lease_submits_nothing_blind(
+    browse: Browse, adela: User, ana: User, bo: User
+) -> None:
+    case = case_in_secondary(ana)
+    held = claim(bo)
+    assert held.token is not None
+    accounts.set_role(bo.pk, UserRole.ADMIN, actor=adela)
+    bo.refresh_from_db()
+    assert browse(bo).get(reverse("review:history", args=[case.pk])).status_code == 200
+    accounts.set_role(bo.pk, UserRole.PHYSICIAN, actor=adela)
+    bo.refresh_from_db()
+    with pytest.raises(errors.LeaseLost):
+        assignments_services.submit(bo, held.pk, held.token, approval())
+    assert claims.claim_next(bo) is None
+    assert claim(account("fresh")).case == case
+
+
 def test_a_new_physician_reviews_no_case_that_they_read_in_another_role(browse: Browse, adela: User, ana: User) -> None:
     reviewed = case_in_secondary(ana)
     hidden = open_case(2, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
