@@ -26,6 +26,7 @@ from generation.releases.services import FreezePreview
 from generation.samples import errata
 from generation.samples.api import ErratumSerializer
 from generation.samples.funnel import FunnelReport
+from generation.samples.queries import sees_held_out
 from generation.samples.validity import Validity
 from review.common.actions import Body, answers
 from review.common.api import (
@@ -115,9 +116,18 @@ def _whole_release(release: Release, reader: object) -> WithValues:
         errata=list(errata.errata_of(release, reader)),
         judgments=queries.judgments(release),
         card=release.about.get("card", {}),
+        composition=_composition(release, reader),
         funnel=queries.funnel_of(release),
         withheld=queries.withheld_sources(release),
     )
+
+
+def _composition(release: Release, reader: object) -> dict[str, Any]:
+    """Without the seed for those who could work out from it which records are held out."""
+    composition = dict(release.composition)
+    if release.held_out_count and not sees_held_out(reader):
+        composition.pop("seed", None)
+    return composition
 
 
 class FreezeSerializer(SettingsSerializer):

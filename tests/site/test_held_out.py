@@ -161,6 +161,15 @@ def test_what_servers_said_of_a_run_is_read_by_those_who_control_it(world: HeldO
     assert pages_with_the_secret(world, "rui") == set()
 
 
+def test_the_seed_by_which_records_are_held_out_is_for_their_makers(world: HeldOutWorld) -> None:
+    release = world.hidden.release
+    for name, is_shown in (("rui", False), ("adela", True), ("aud", True)):
+        client = Client()
+        client.force_login(world[name])
+        answer = client.get(reverse("api:release", args=[release.name, release.version])).json()
+        assert ("seed" in answer["composition"]) == is_shown
+
+
 @pytest.mark.both
 def test_the_cut_of_a_search_counts_no_match_in_a_held_out_sample(
     world: HeldOutWorld, monkeypatch: pytest.MonkeyPatch
