@@ -122,10 +122,13 @@ def filter_said(release: Release) -> list[str]:
     about = release.about.get("filter")
     if not about:
         return []
+    seeds = ""
+    if not release.held_out_count:  # the same seed holds records out
+        seeds = f", seeds {about['seeds'][0]} to {about['seeds'][-1]}"
     return [
         f"Filtered: {about['samples']} samples ({about['share']:.0%} of the records) were left out because the words of"
         f" their answers tell right from wrong most clearly (AFLite with words; {about['slices']} slices of"
-        f" {about['partitions']} cross-validations, seeds {about['seeds'][0]} to {about['seeds'][-1]}).",
+        f" {about['partitions']} cross-validations{seeds}).",
         f"The accuracy of words was {about['before']:.3f} before and {about['after']:.3f} after; the latter is biased"
         " downward, because the same words chose. What remains is not a random part: rates on it are not comparable"
         " with those on unfiltered releases, and a shortcut that the filter does not know may remain.",

@@ -18,6 +18,7 @@ from generation.models import Batch, ProbeWork, Release, ReleasedSample, Source,
 from generation.outcomes import services as outcomes_services
 from generation.probes import queries, services
 from generation.releases import services as releases_services
+from generation.releases.data_card import data_card
 from generation.releases.export import Export
 from generation.releases.freezing.composition import Composition
 
@@ -184,6 +185,9 @@ def test_a_freeze_can_leave_out_what_is_easiest_to_tell_and_says_so(source: Sour
     assert about["facets"]["difficulty"] == {"hard": [60, 36]}
     Export(release, "jsonl").write(tmp_path)
     assert "24 samples (40% of the records) were left out" in (tmp_path / "DATACARD.md").read_text()
+    assert "seeds 3 to" in data_card(release)
+    release.held_out_count = 1
+    assert "seed" not in data_card(release), "records are held out by the same"
     kept = set(ReleasedSample.objects.filter(release=release).values_list("key", flat=True))
     again = releases_services.freeze_release(
         "other", benchmark="medhallu", composition=Composition(with_unreviewed=True, harder=0.4, seed=3)
