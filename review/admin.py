@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from review.audit.trail import record_read
 from review.common.back_office import ReadOnlyAdmin
 from review.common.decorators import signed_in_account
 from review.models import Assignment, Case, Event, Review, User
@@ -25,6 +26,16 @@ class OverseerAdmin(ReadOnlyAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return allowed(request.user, Can.OVERSEE) and super().has_view_permission(request, obj)
+
+
+class CaseTextAdmin(OverseerAdmin):
+    """A page of what is hidden from physicians of a case: opening it is recorded."""
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row: Any = super().get_object(request, object_id, from_field)
+        if row is not None and self.has_view_permission(request, row):
+            record_read(signed_in_account(request), getattr(row, "case", row))
+        return row
 
 
 @admin.register(User)
@@ -94,7 +105,7 @@ class SignInAdmin(OverseerAdmin):
 
 
 @admin.register(Case)
-class CaseAdmin(OverseerAdmin):
+class CaseAdmin(CaseTextAdmin):
     """Cases."""
 
     list_display = ("id", "title", "version", "benchmark", "state", "priority")
@@ -113,16 +124,16 @@ class AssignmentAdmin(OverseerAdmin):
 
 
 @admin.register(Review)
-class ReviewAdmin(OverseerAdmin):
-    """Submitted reviews."""
+class ReviewAdmin(CaseTextAdmin):
+    """Submitted reviews. The list names no verdict: who may see it is recorded for each case."""
 
-    list_display = ("id", "case", "role", "phase", "physician", "verdict", "submitted_at")
-    list_filter = ("role", "phase", "verdict")
+    list_display = ("id", "case", "role", "phase", "physician", "submitted_at")
+    list_filter = ("role", "phase")
     list_select_related = ("case", "physician")
 
 
 @admin.register(Event)
-class EventAdmin(OverseerAdmin):
+class EventAdmin(CaseTextAdmin):
     """The audit trail of cases."""
 
     list_display = ("id", "case", "kind", "actor", "at")

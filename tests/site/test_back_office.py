@@ -14,7 +14,7 @@ from generation.models import TaxonomyTerm
 from review.audit import verification
 from review.models import Audit, Event, PersonEvent, User
 from review.rules.permissions import UserRole
-from tests.review.factories import PASSWORD, account
+from tests.review.factories import PASSWORD, account, case_in_secondary
 from tests.site.test_second_factor import enrol
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +45,7 @@ def audit_faults() -> list[str]:
 
 def test_only_accounts_terms_and_second_factors_can_be_changed(keeper: User, rf: RequestFactory) -> None:
     """This holds whichever models the apps register, now or later."""
+    admin.autodiscover()
     request = rf.get("/")
     request.user = keeper
     open_to = {
@@ -74,6 +75,19 @@ def test_a_taxonomy_term_is_added_and_changed_with_its_event(admin_client: Clien
         == 403
     )
     assert audit_faults() == []
+
+
+@pytest.mark.parametrize("model", ["case", "review", "event"])
+def test_opening_a_case_or_what_was_written_about_it_is_recorded(
+    admin_client: Client, keeper: User, ana: User, model: str
+) -> None:
+    case = case_in_secondary(ana)
+    rows = {"case": case, "review": case.reviews.get(), "event": case.events.order_by("pk")[0]}
+    reads = PersonEvent.objects.filter(kind=Kind.READ, actor=keeper)
+    assert admin_client.get(reverse(f"admin:review_{model}_changelist")).status_code == 200
+    assert not reads.exists()
+    assert admin_client.get(reverse(f"admin:review_{model}_change", args=[rows[model].pk])).status_code == 200
+    assert [read.data["case"] for read in reads] == [case.pk]
 
 
 def test_tokens_cannot_be_created(admin_client: Client, ana: User) -> None:
