@@ -191,7 +191,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
 def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **because: str) -> User:
     """Change an account's role and end its sessions and API tokens, which were for other rights.
 
-    A new physician is offered no open case of which they have read what is hidden from physicians.
+    A new physician is offered no case of which they have read what is hidden from physicians.
     """
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
@@ -223,11 +223,14 @@ def _free_unanswered(user: User, actor: User | Operator) -> None:
 
 
 def _exclude_read_cases(user: User) -> None:
-    """Never offer the open cases whose reviews, or traps before a first look, the user has read."""
+    """Never offer the cases whose reviews, or traps before a first look, the user has read.
+
+    Closed ones, too: they may be reopened.
+    """
     reads = PersonEvent.objects.filter(kind=PersonEvent.Kind.READ, actor=user, person=None)
     opened = {data["case"] for data in reads.values_list("data", flat=True)}
     hidden = Q(reviews__isnull=False) | Q(spec__policy__reveal_first_look=True)
-    cases = Case.objects.filter(hidden, pk__in=opened, closed_at=None).exclude(assignments__physician=user)
+    cases = Case.objects.filter(hidden, pk__in=opened).exclude(assignments__physician=user)
     Declined.objects.bulk_create(
         [
             Declined(case=case, physician=user, reason=Declined.Reason.OTHER, at=timezone.now())

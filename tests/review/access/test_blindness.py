@@ -342,6 +342,20 @@ def test_copies_are_mixed_in_only_for_physicians_who_review_first(
     assert Case.objects.filter(kind=Case.Kind.REPEAT).count() == copies
 
 
+def test_a_new_physician_reviews_no_case_that_is_reopened_after_they_read_it(
+    browse: Browse, adela: User, ana: User
+) -> None:
+    case = open_case(policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
+    former = account("former", UserRole.ADMIN)
+    assert browse(former).get(reverse("review:history", args=[case.pk])).status_code == 200
+    accounts.set_role(former.pk, UserRole.PHYSICIAN, actor=adela)
+    former.refresh_from_db()
+    retraction.reopen(case.pk, ana.pk, actor=adela, reason="Careless.")
+    assert claims.claim_next(former) is None
+    assert claim(account("fresh")).case == case
+
+
 def test_a_physician_who_was_an_admin_within_a_lease_submits_nothing_blind(
     browse: Browse, adela: User, ana: User, bo: User
 ) -> None:
