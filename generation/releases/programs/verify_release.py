@@ -160,9 +160,10 @@ def faults_of(folder: Path) -> list[str]:
             trail.trail()
         with trail.reading("data"):
             trail.data()
-        with trail.reading("ratings.csv"):
-            trail.faults += _ratings_faults(folder, trail)
         checker.faults += [f"audit.jsonl: {fault}" for fault in trail.faults]
+        if trail.reviews:
+            with checker.reading("ratings.csv"):
+                checker.faults += _ratings_faults(folder, trail)
     faults: list[str] = checker.faults
     return faults
 

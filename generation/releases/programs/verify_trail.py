@@ -160,8 +160,6 @@ class Checker:
         for entry in manifest["files"]:
             if entry["path"] not in listed:
                 self.fault(f"{entry['path']}: in {MANIFEST}, and not in {SUMS}")
-            elif entry["sha256"] != listed[entry["path"]]:
-                self.fault(f"{entry['path']}: {MANIFEST} has another checksum than {SUMS}")
         return dict(manifest.get("by_reference") or {})
 
     def trail(self) -> None:
