@@ -6,17 +6,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from asgiref.sync import async_to_sync
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, Field
 
 from evaluation import errors, registry
+from evaluation.models import Response
 from evaluation.runs import queries
+from evaluation.runs.rows.reading import Reader, applicable, rubrics_of
 from generation.batches import queries as batches_queries
 from generation.errors import NotCallable
 from generation.jobs.settings import AskedAs, Settings
-from generation.llm.errors import BrokenReply, in_words
+from generation.llm.errors import LLMError, in_words
+from generation.llm.reply_reading import check_explained
 from generation.llm.request_body import build_body, effective, with_schema
 from generation.llm.types import Message, Reply, Request, TextPart
 from generation.models import Draft, Endpoint, Release, ReleasedSample, SourceRecord
@@ -108,7 +112,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request as it would be sent. `read`: what the benchmark makes of a reply.
+    """A request as it would be sent. `read`: what the benchmark makes of a reply that can be used.
 
     `on`: the record, draft or sample that it is about; "" for a typed text.
     """
@@ -118,7 +122,7 @@ class Prepared:
     role: str
     request: Hidden[Request]
     shape: Hidden[type[BaseModel] | None]
-    read: Hidden[Callable[[Reply, BaseModel | None], Parsed]]
+    read: Hidden[Callable[[Sent], Parsed]]
 
     def body(self, endpoint: Endpoint) -> dict[str, Any]:
         """The body of the HTTP request to an endpoint, with digests for images."""
@@ -327,13 +331,13 @@ def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
             return {}, in_words(last.error, last.detail)
         return {}, str(sent.error)
     try:
-        return prepared.read(sent.reply or Reply(""), sent.value), ""
-    except BrokenReply as refusal:
+        return prepared.read(sent), ""
+    except LLMError as refusal:
         return {}, str(refusal)
 
 
 def _of_own_prompt(asked: PlaygroundSettings) -> Prepared:
-    def read(_reply: Reply, _value: BaseModel | None) -> Parsed:
+    def read(_sent: Sent) -> Parsed:
         return {}
 
     request = Request((Message("system", ""), Message("user", asked.text)), prompt=OWN)
@@ -345,12 +349,16 @@ def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     step = _step_named(benchmark, name)
     on, question = _first_question(asked, benchmark, step)
 
-    def read(reply: Reply, value: BaseModel | None) -> Parsed:
+    def read(sent: Sent) -> Parsed:
+        if sent.value is None:
+            checked: Any = sent.text
+            parsed: Parsed = {}
+        else:
+            checked = sent.value
+            parsed = sent.value.model_dump(mode="json")
         if question.check is not None:
-            question.check(reply.text if value is None else value)
-        if value is None:
-            return {}
-        return value.model_dump(mode="json")
+            question.check(checked)
+        return parsed
 
     label = with_label(gettext(recipes.label(benchmark)), gettext(recipe.step_labels.get(name, name)))
     return Prepared(label, on, question.role, question.request, question.shape, read)
@@ -502,14 +510,20 @@ def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str, m
     with _prompts(release.benchmark, asked.prompts):
         ask = queries.question(protocol, sample, 0, dataset.variant, model)
 
-    def read(reply: Reply, _value: BaseModel | None) -> Parsed:
+    def read(sent: Sent) -> Parsed:
         if protocol.read is None:
             return {}
-        value, about, parsed = queries.sample_value(sample), dict(ask.about), {}
-        for rubric in queries.rubric_values(sample):
-            decision = protocol.read(value, rubric, ask.variant, about, reply.text)
+        row = Response(sample=sample, variant=ask.variant, about=dict(ask.about))
+        rubrics = rubrics_of([sample.pk])[sample.pk]
+        reader = Reader(protocol)
+        try:
+            readings = async_to_sync(reader.readings)(row, sent.text, rubrics, {})
+        finally:
+            reader.close()
+        parsed = {}
+        for pk, rubric in applicable(protocol, rubrics, ask.variant):
             parsed[rubric.key] = "left to the judge"
-            if decision:
+            if decision := readings[pk].decision:
                 parsed[rubric.key] = decision.verdict
         return parsed
 
@@ -535,10 +549,10 @@ def _of_judge(asked: PlaygroundSettings, release_name: str) -> Prepared:
         request = judging.judge(queries.sample_value(sample), rubric, variant, asked.answer or "(no answer)")
     if request.temperature is None:  # as a run that sets none
         request = replace(request, temperature=protocol.judge_temperature)
-    decide = judging.decide
 
-    def read(_reply: Reply, value: BaseModel | None) -> Parsed:
-        decision = decide(value)
+    def read(sent: Sent) -> Parsed:
+        decision = judging.decide(sent.value)
+        check_explained(sent.request, [decision.explanation])
         return {"verdict": decision.verdict, "explanation": decision.explanation}
 
     return Prepared(f"{release}: judge, {rubric.key}", sample.key, queries.JUDGE, request, judging.shape, read)

@@ -23,7 +23,6 @@ from evaluation.runs.rows.reading import (
     ResponseReading,
     Rubrics,
     applicable,
-    check_explained,
     format_score,
     rubrics_of,
 )
@@ -36,6 +35,7 @@ from generation.jobs.services import settle
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillWriting, UnknownEnding
 from generation.llm.provider_words import Ending
 from generation.llm.reasoning import begins_like_reasoning
+from generation.llm.reply_reading import check_explained
 from generation.llm.types import Reply, Request
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
@@ -519,7 +519,7 @@ async def _decision(models: BoundModels, request: Request, judging: Judging) -> 
     """A judge's decision on one rubric."""
 
     def check(value: BaseModel) -> None:
-        check_explained(request, [judging.decide(value)])
+        check_explained(request, [judging.decide(value).explanation])
 
     return judging.decide(await models.ask_structured("judge", request, judging.shape, check=check))
 
@@ -528,7 +528,7 @@ async def _decisions(models: BoundModels, request: Request, judging: SampleJudgi
     """A judge's decisions on the rubrics of a sample, by their keys."""
 
     def check(value: BaseModel) -> None:
-        check_explained(request, [decision for _key, decision in judging.decide(value)])
+        check_explained(request, [decision.explanation for _key, decision in judging.decide(value)])
 
     return judging.decide(await models.ask_structured("judge", request, judging.shape, check=check))
 

@@ -26,7 +26,7 @@ from generation.llm.parsing import extract_json, format_vectors, reject_duplicat
 from generation.llm.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.reasoning import split_reasoning
 from generation.llm.request_body import most_tokens
-from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
+from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Request, Usage
 from review.rules.text import has_visible_text
 
 # Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
@@ -35,6 +35,8 @@ MAX_TOKENS = 10**8  # in or out per call; a higher count is nonsense
 MAX_NAME = 200  # characters of a model or fingerprint
 MAX_REASON = 40  # of the word for how a reply ended
 MAX_DIGITS = 12  # of a count that is sent as text
+MIN_REPEATED = 20  # characters of an explanation: a shorter one may be anybody's words
+_EXAMPLE = re.compile(r'"\w{1,50}"\s*:\s*"([^"]+)"')  # a text of the JSON that instructions show
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 STATUS_DIGITS = 3
 # What providers put before the JSON of a response to keep the connection alive.
@@ -516,3 +518,22 @@ def check_reply(reply: Reply, check: Check | None) -> Reply:
         error.reply = reply
         raise
     return reply
+
+
+def check_explained(request: Request, explanations: Iterable[str]) -> None:
+    """Raise BrokenReply if an explanation is the example of the request's instructions.
+
+    Small models repeat it, so that their verdict has no reason. The instructions' other words may
+    be a reason: 'The response declines to answer.'
+    """
+    instructions = " ".join(message.text for message in request.messages if message.role == "system")
+    examples = [_in_plain_letters(example) for example in _EXAMPLE.findall(instructions)]
+    for text in explanations:
+        explanation = _in_plain_letters(text)
+        if len(explanation) >= MIN_REPEATED and any(explanation in example for example in examples):
+            raise BrokenReply("The explanation repeats the instructions. Say in your own words why.")
+
+
+def _in_plain_letters(text: str) -> str:
+    """A text in small letters, with single spaces and without the full stop at its end."""
+    return " ".join(text.casefold().split()).rstrip(".")

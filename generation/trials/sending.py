@@ -48,6 +48,13 @@ class Sent:
         return None
 
     @property
+    def text(self) -> str:
+        """The text of the reply; "" without one."""
+        if self.reply:
+            return self.reply.text
+        return ""
+
+    @property
     def cost(self) -> Decimal:
         return sum((Decimal(call.cost) for call in self.calls), Decimal(0))
 

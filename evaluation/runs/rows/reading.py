@@ -1,6 +1,5 @@
 """Has a benchmark's code read the answers of models: bounded, apart, outside of transactions."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -10,13 +9,9 @@ from evaluation.protocol import Ask, Decision, Protocol, Rubric, Sample
 from evaluation.runs import queries
 from evaluation.runs.rows import chains
 from generation.engine.apart import Apart
-from generation.llm.errors import BrokenReply
 from generation.llm.parsing import readable
-from generation.llm.types import Request
 from generation.models import ReleasedRubric
 
-MIN_REPEATED = 20  # characters of an explanation: a shorter one may be anybody's words
-_EXAMPLE = re.compile(r'"\w{1,50}"\s*:\s*"([^"]+)"')  # a text of the JSON that instructions show
 DIGITS = 6  # decimals of a stored score, far finer than its interval
 Rubrics = Sequence[tuple[int, Rubric]]  # (id, rubric)
 
@@ -71,25 +66,6 @@ class Reader:
     def close(self) -> None:
         """End what the reader has started."""
         self._apart.close()
-
-
-def check_explained(request: Request, decisions: Iterable[Decision]) -> None:
-    """Raise BrokenReply if the reason for a decision is the example of the judge's instructions.
-
-    Small models repeat it, so that their verdict has no reason. The instructions' other words may
-    be a reason: 'The response declines to answer.'
-    """
-    instructions = " ".join(message.text for message in request.messages if message.role == "system")
-    examples = [_plain(example) for example in _EXAMPLE.findall(instructions)]
-    for decision in decisions:
-        explanation = _plain(decision.explanation)
-        if len(explanation) >= MIN_REPEATED and any(explanation in example for example in examples):
-            raise BrokenReply("The explanation repeats the instructions. Say in your own words why.")
-
-
-def _plain(text: str) -> str:
-    """A text in small letters, with single spaces and without the full stop at its end."""
-    return " ".join(text.casefold().split()).rstrip(".")
 
 
 def rubrics_of(samples: Iterable[int]) -> dict[int, list[tuple[int, Rubric]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from generation.common.medical_text import chosen_letter, is_same_answer
 from generation.llm.errors import BrokenReply
-from generation.llm.reply_reading import check_whole
+from generation.llm.reply_reading import check_explained, check_whole
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Draft, Models, ReplyShape
 from mhb_site.benchmarks.clinhallu import presets
@@ -107,8 +107,12 @@ async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any
         return {"correct": True, "by": "letter", "reason": ""}
     data = {**_question(draft), "predicted": predicted, "report": report or None}
     request = CHECK_ANSWER.request(data, temperature=settings["judge_temperature"])
+
+    def check(verdict: AnswerVerdict) -> None:
+        check_explained(request, [verdict.answer_reasoning])
+
     try:
-        verdict = await models.ask_structured("judge", request, AnswerVerdict)
+        verdict = await models.ask_structured("judge", request, AnswerVerdict, check=check)
     except BrokenReply as error:
         if settings["local"]:
             is_right = not letter and is_same_answer(predicted, content["answer"])
@@ -125,8 +129,12 @@ async def check_trace(draft: Draft, models: Models, candidate: Mapping[str, Any]
     data = {**_question(draft), "trace": candidate["trace"]}
     temperature = presets.settings(draft)["judge_temperature"]
     request = request_with_images(CHECK_TRACE, draft.record.content["images"], data, temperature=temperature)
+
+    def check(verdict: Consistency) -> None:
+        check_explained(request, [verdict.reason])
+
     try:
-        verdict = await models.ask_structured("judge", request, Consistency)
+        verdict = await models.ask_structured("judge", request, Consistency, check=check)
     except BrokenReply as error:
         return {"consistent": None, "reason": error.detail}
     return {"consistent": bool(verdict.consistent), "reason": verdict.reason[:MAX_STAGE]}

@@ -3,14 +3,14 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from generation.common.medical_text import is_same_text, words
 from generation.llm.errors import BrokenReply
+from generation.llm.reply_reading import check_explained
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompts
 from generation.recipes.recipe import Draft, Models, ReplyShape, Term
@@ -222,9 +222,11 @@ async def _ask_for_candidate(draft: Draft, models: Models, role: str, request: R
     """
     content, share = draft.record.content, presets.settings(draft)["length"]
     truth = presets.truth_of(draft)
-    check: Callable[[Candidate], None] = partial(
-        check_candidate, truth=truth, question=content["question"], terms=draft.terms
-    )
+
+    def check(candidate: Candidate) -> None:
+        check_explained(request, [candidate.justification])
+        check_candidate(candidate, truth=truth, question=content["question"], terms=draft.terms)
+
     candidate = await models.ask_structured(role, request, Candidate, check=check)
     replaced: list[str] = []
     flags: list[str] = []

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.common.medical_text import contains_text
 from generation.llm.errors import BrokenReply
-from generation.llm.reply_reading import check_not_empty, check_whole
+from generation.llm.reply_reading import check_explained, check_not_empty, check_whole
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Step
@@ -151,8 +151,12 @@ async def _target_result(draft: Draft, models: Models, role: str, attempt: Mappi
     mistake = shown_mistake(draft.data["mistake"])
     data = {"scenario": scenario, "mistake": mistake, "criterion": attempt["must"], "response": reply.text}
     request = SETS[draft.prompts]["replicate"].request(data)
+
+    def check(verdict: Repeated) -> None:
+        check_explained(request, [verdict.explanation])
+
     try:
-        verdict = await models.ask_structured("replication_judge", request, Repeated)
+        verdict = await models.ask_structured("replication_judge", request, Repeated, check=check)
     except BrokenReply as error:
         return {**result, "unread": True, "explanation": f"The verdict could not be read: {error}"[:300]}
     if verdict.refused:

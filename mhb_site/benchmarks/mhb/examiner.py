@@ -13,6 +13,7 @@ from typing import Any, Literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
+from generation.llm.reply_reading import check_explained
 from generation.recipes.prompts import Prompt, read_prompt
 from generation.recipes.recipe import Check, CheckFinding, Draft, Models, ReplyShape, Step, per_draft
 from mhb_site.benchmarks.mhb import judging
@@ -101,7 +102,11 @@ async def answer_plainly(draft: Draft, models: Models) -> Sequence[Draft]:
 async def judge_plain_answer(draft: Draft, models: Models) -> Sequence[Draft]:
     """Have the plain answer judged by every rubric, as an evaluation judges a response."""
     request = judging.judge_all(draft.data["content"], _keyed_rubrics(draft), draft.data["plain_answer"])
-    reply = await models.ask_structured(ROLE, request, judging.Judgments)
+
+    def check(reply: judging.Judgments) -> None:
+        check_explained(request, [judgment.explanation for judgment in reply.judgments])
+
+    reply = await models.ask_structured(ROLE, request, judging.Judgments, check=check)
     failed = [judgment.model_dump() for judgment in reply.judgments if not judgment.criteria_met]
     return [draft.extended(plain_failed=failed)]
 

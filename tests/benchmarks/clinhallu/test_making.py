@@ -192,6 +192,16 @@ def test_an_answer_is_compared_as_text_where_the_judge_cannot_be_read(answer: st
     assert status_of(draft("released", content=content), models) == status
 
 
+def test_a_judge_that_copies_its_instructions_is_not_read() -> None:
+    copied = {"answer_reasoning": "One or two sentences.", "answer_correct": 1}
+    candidate = {"trace": {"visual": "", "knowledge": "", "reasoning": "", "answer": "perhaps"}}
+    judge = ScriptedModels(judge=json.dumps(copied))
+    start = draft(content={**CHOICE, "answer": "Pus"})
+    assert asyncio.run(reference.check_answer(start, judge, candidate, ""))["by"] == ""
+    judge = ScriptedModels(judge=json.dumps({"reason": "one or two sentences", "consistent": 1}))
+    assert asyncio.run(reference.check_trace(start, judge, candidate))["consistent"] is None
+
+
 def test_the_report_includes_all_questions_about_the_same_image() -> None:
     same_image = {**draft().record.content, "question": "Which side?", "answer": "right"}
     other_image = {**same_image, "images": ["cd" * 32], "question": "Another?"}

@@ -145,6 +145,12 @@ def test_an_answer_of_wrong_length_is_requested_again_with_the_reason(words):
     assert f"The answer has {words} words; it has to have between 26 and 32" in messages[-1].text
 
 
+def test_a_justification_that_copies_the_instructions_is_refused():
+    models = FakeModels(generator_replies=[candidate(justification="What is wrong in it, and what is true.")])
+    with pytest.raises(BrokenReply, match="repeats the instructions"):
+        asyncio.run(candidates.generate(qa_draft(), models, 0))
+
+
 def test_an_answer_whose_length_stays_wrong_is_kept_and_flagged():
     models = FakeModels(generator_replies=[candidate(wrong_answer(1, 40)), candidate(wrong_answer(2, 12))])
     generated = generate_first(models)

@@ -153,6 +153,13 @@ def test_broken_replies_are_recorded_and_count_neither_as_passed_nor_as_replicat
     assert sorted(str(row["same_mistake_happened"]) for row in attempt["results"]) == ["None", "True"]
 
 
+def test_a_verdict_that_copies_its_instructions_could_not_be_read() -> None:
+    copied = {"explanation": "which words of the response decide", "refused": False, "same_mistake_happened": True}
+    judges = {"replication_judge": [copied, copied]}
+    with pytest.raises(BrokenReply, match="repeats the instructions"):
+        run_draft(Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [""], **judges}))
+
+
 @pytest.mark.parametrize("answer", ["", f"You could take ibup{CUT_OFF}"])
 def test_a_refusal_proves_nothing_in_replication_as_in_evaluation(answer: str) -> None:
     refusal = {"explanation": "It declines.", "refused": True, "same_mistake_happened": True}

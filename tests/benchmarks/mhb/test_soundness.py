@@ -265,6 +265,19 @@ def test_the_simulated_judge_detects_a_model_that_doubts_the_report() -> None:
     assert taxonomy.facets("report", [], taxonomy.TERMS, {}) == {"cluster": [], "subtype": []}
 
 
+def test_the_examiner_gives_a_reason_of_its_own_for_what_a_plain_answer_fails() -> None:
+    example = "which words of the response decide, and how they meet or miss the criterion"
+    judged = {"key": "R1", "criteria_met": False}
+    data = {"content": {"turns": ALTERED, "traps": TRAPS}, "rubrics": CRITERIA, "plain_answer": "I know of none."}
+    draft = dialogue_draft(data=data)
+    copied = _fixed_reply({"judgments": [{**judged, "explanation": example}]})
+    with pytest.raises(BrokenReply, match="repeats the instructions"):
+        asyncio.run(examiner.judge_plain_answer(draft, copied))
+    own = _fixed_reply({"judgments": [{**judged, "explanation": "It names no medicine."}]})
+    [judged_draft] = asyncio.run(examiner.judge_plain_answer(draft, own))
+    assert judged_draft.data["plain_failed"] == [{**judged, "explanation": "It names no medicine."}]
+
+
 # ------------------------------------------------------------------------------------------ helpers
 
 

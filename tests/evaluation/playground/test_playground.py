@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors, tasks
+from evaluation import registry as evaluation_registry
 from evaluation.playground import services
 from evaluation.playground.services import PlaygroundSettings
+from evaluation.protocol import Decision
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
+from generation.engine import apart
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Draft, EndpointDay, Release, SourceRecord, WorkerBeat
 from generation.recipes import registry as recipes
@@ -77,6 +81,45 @@ def test_a_judge_is_tried_once_and_its_reply_is_in_no_result(release: Release, c
         work.work_on_run(run.pk)
     run.refresh_from_db()
     assert (run.calls, run.hits) == (2, 0), "a reply of the playground is not reused"
+
+
+def test_a_judge_that_copies_its_instructions_gives_no_verdict(release: Release) -> None:
+    example = "Which words of the response decide, and how they meet or miss the criterion."
+
+    async def copy(_request: web.Request) -> web.Response:
+        return web.json_response(completion(json.dumps({"explanation": example, "criteria_met": True})))
+
+    prepared = services.prepare(PlaygroundSettings(what=f"judge:{release.reference}", answer="Drink water."))
+    with run_in_background(app_of(copy)) as url:
+        tried = services.try_out(prepared, endpoint(url, "judge"))
+    assert (tried.parsed, example in tried.text) == ({}, True)
+    assert "repeats the instructions" in tried.error
+
+
+def test_an_answer_is_read_as_a_run_reads_it(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With long white space made short, in a process that is ended if it takes too long."""
+    monkeypatch.setattr(apart, "SECONDS", 1)
+
+    def read(_sample: Any, _rubric: Any, _variant: str, _about: Any, text: str) -> Decision:
+        while "for ever" in text:
+            pass
+        verdict = "not_met"
+        if len(text) < 10:
+            verdict = "met"
+        return Decision(verdict, "")
+
+    own = replace(evaluation_registry.protocol("mhb"), read=read)
+    monkeypatch.setattr(evaluation_registry, "protocol", lambda _name: own)
+    texts = ["Yes." + "\n" * 5_000 + "No.", "for ever"]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response(completion(texts.pop(0)))
+
+    prepared = services.prepare(PlaygroundSettings(what=f"model:{release.reference}:dialogue"))
+    with run_in_background(app_of(answer)) as url:
+        model = endpoint(url, "m")
+        assert set(services.try_out(prepared, model).parsed.values()) == {"met"}
+        assert "1 seconds" in services.try_out(prepared, model).error
 
 
 def test_the_api_shows_and_sends_a_question_to_a_model_under_test(

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from evaluation.protocol import Decision
-from evaluation.runs.rows.reading import check_explained
 from generation.llm.errors import BrokenReply
+from generation.llm.reply_reading import check_explained
 from generation.llm.types import Message, Request
 
 pytestmark = pytest.mark.plain
@@ -25,18 +24,18 @@ def test_the_example_of_the_instructions_is_no_reason(file: Path, example: str) 
     instructions = Message("system", file.read_text(encoding="utf-8"))
     request = Request((instructions, Message("user", f"The response: {response}")))
     with pytest.raises(BrokenReply, match="repeats the instructions"):
-        check_explained(request, [Decision("met", f"{example.capitalize()}.")])
+        check_explained(request, [f"{example.capitalize()}."])
     for reason in ("It says so.", response, ""):
-        check_explained(request, [Decision("met", reason)])
+        check_explained(request, [reason])
 
 
 def test_a_reason_in_other_words_of_the_instructions_is_one() -> None:
     rule = "It is refused if the response declines to answer. "
     instructions = Message("system", rule + '{"explanation": "which words of the response decide"}')
     request = Request((instructions, Message("user", "")))
-    check_explained(request, [Decision("refused", "The response declines to answer.")])
+    check_explained(request, ["The response declines to answer."])
     with pytest.raises(BrokenReply, match="repeats the instructions"):
-        check_explained(request, [Decision("refused", "Words of the response decide.")])
+        check_explained(request, ["Words of the response decide."])
 
 
 def test_every_judge_with_an_example_is_in_the_list() -> None:
