@@ -129,7 +129,7 @@ def check_dialogue(
         _language_faults(changed, source_texts, reply.rubrics),
         _repetition_faults(conversation_text(turns), rejected_texts, reply.rubrics, rejected),
         _place_faults(reply.traps, "\n".join(changed), "\n".join(source_texts)),
-        _plan_faults(reply.traps, reply.rubrics, terms),
+        _plan_faults(reply.traps, reply.rubrics, terms, bait),
     )
     BrokenReply.refuse(chain.from_iterable(faults))
 
@@ -145,7 +145,7 @@ def check_report(
         _language_faults([reply.question], [source], reply.rubrics),
         _repetition_faults(reply.question, rejected_texts, reply.rubrics, rejected),
         _place_faults(reply.traps, reply.question, ""),
-        _plan_faults(reply.traps, reply.rubrics, terms),
+        _plan_faults(reply.traps, reply.rubrics, terms, reply.question),
     )
     BrokenReply.refuse(chain.from_iterable(faults))
 
@@ -338,10 +338,12 @@ def _report_faults(reply: ReportQuestion, source: str) -> Iterator[str]:
         yield f"The question is longer than {MAX_QUESTION} characters."
 
 
-def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Sequence[Term]) -> Iterator[str]:
+def _plan_faults(
+    traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Sequence[Term], question: str
+) -> Iterator[str]:
     """The faults of the traps and the rubric, whatever the task."""
     yield from _trap_faults(traps, subtypes(terms))
-    yield from _rubric_faults(rubrics, traps)
+    yield from _rubric_faults(rubrics, traps, question)
 
 
 def _trap_faults(traps: Sequence[Trap], known: Mapping[str, Term]) -> Iterator[str]:
@@ -359,7 +361,8 @@ def _trap_faults(traps: Sequence[Trap], known: Mapping[str, Term]) -> Iterator[s
                 yield f"The {name!r} of trap {number} is longer than {MAX_FIELD} characters."
 
 
-def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap]) -> Iterator[str]:
+def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap], question: str) -> Iterator[str]:
+    """The faults of a rubric; `question`: the one that is asked last, of which a criterion may speak."""
     if not rubrics:
         yield "There are no criteria in 'rubrics'."
         return
@@ -385,9 +388,9 @@ def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap]) -> Itera
         if rubric.polarity == "must not" and DEMANDS.search(wording):
             yield f"Criterion {number} demands something, but its polarity is 'must not'."
         tested_codes.update(rubric.traps)
-        tested = _texts_about(traps, rubric.traps)
-        if tested and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
-            yield f"Criterion {number} names nothing of the trap that it is tied to."
+        tested = f"{_texts_about(traps, rubric.traps)} {question}"
+        if rubric.traps and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
+            yield f"Criterion {number} names nothing of the trap that it is tied to, nor of the question."
         if not rubric.traps:
             yield f"Criterion {number} is tied to no trap."
         for code in rubric.traps:
