@@ -43,7 +43,7 @@ def ask(addresses: Mapping[str, str]) -> None:
 
     `addresses`: the base URL of each model, smallest first; the last one is the judge, too. The
     questions are hand-written conversations of the demo with criteria of their own (benchmark
-    `healthbench`): models of this size write no sample that passes MHB's checks.
+    `healthbench`): models of this size write few samples that pass MHB's checks.
     """
     endpoints = [_endpoint(model, url) for model, url in addresses.items()]
     if Run.objects.filter(release__name=RELEASE).exists():
