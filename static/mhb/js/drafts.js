@@ -6,7 +6,6 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const KEEP_DAYS = 30; // then unclaimed copies are deleted
 const RETRY = 5000; // milliseconds
-const SUBMIT_TIMEOUT = 30_000; // milliseconds: then the reader has stopped the submit
 const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password", "code"]);
 
 // Storage may be unavailable (private windows); then the server's copy is the only one.
@@ -92,11 +91,7 @@ function keepCopy(form) {
   form.addEventListener("submit", (event) => {
     if (event.defaultPrevented) return;
     if (form.hasAttribute("data-unsaved")) store();
-    if (!form.matches("[data-offline], [data-saving]")) {
-      isLeaving = true;
-      setTimeout(() => (isLeaving = false), SUBMIT_TIMEOUT);
-      return;
-    }
+    if (!form.matches("[data-offline], [data-saving]")) return;
     event.preventDefault();
     waitingSubmit = event.submitter;
     form.toggleAttribute("data-waiting", true);
@@ -107,7 +102,6 @@ function keepCopy(form) {
   // server could store that one after it has made the next page, to which it would look like the
   // draft of another window.
   let waitingSubmit = null;
-  let isLeaving = false;
 
   function connected(yes) {
     form.toggleAttribute("data-offline", !yes);
@@ -128,7 +122,7 @@ function keepCopy(form) {
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.elt !== form) return;
-    if (refused || ended || isLeaving) return event.preventDefault();
+    if (refused || ended || form.hasAttribute("data-sent")) return event.preventDefault();
     sending = edits;
     form.toggleAttribute("data-saving", true);
   });

@@ -47,13 +47,13 @@ document.addEventListener("visibilitychange", () => {
   if (lease && !document.hidden) htmx.trigger(lease, "lease:renew");
 });
 
-// A second submit during the first would show "submitted already" instead of the next case.
-let isSubmitted = false;
+// A second submit during the first would show "submitted already" instead of the next case. drafts.js
+// saves nothing after a submit.
 form.addEventListener("submit", (event) => {
   if (form.matches("[data-offline], [data-saving]")) return; // drafts.js lets it wait
-  if (isSubmitted) event.preventDefault();
-  isSubmitted = true;
-  setTimeout(() => (isSubmitted = false), SUBMIT_TIMEOUT);
+  if (form.hasAttribute("data-sent")) event.preventDefault();
+  form.toggleAttribute("data-sent", true);
+  setTimeout(() => form.removeAttribute("data-sent"), SUBMIT_TIMEOUT);
 });
 
 // Rows: the server adds and removes them with submit buttons; this does it without a request.
