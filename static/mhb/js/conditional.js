@@ -16,6 +16,6 @@ function updateQuestions() {
   }
 }
 
-document.addEventListener("change", updateQuestions);
+document.addEventListener("change", updateQuestions, { capture: true }); // before others count the questions
 document.addEventListener("htmx:afterSettle", updateQuestions);
 updateQuestions();

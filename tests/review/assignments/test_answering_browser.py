@@ -17,6 +17,7 @@ from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import (
     FIRST_LOOK_BLOCKS,
     FIRST_LOOK_POLICY,
+    FORM,
     FULL_FORM,
     case_in_adjudication,
     claim,
@@ -59,6 +60,19 @@ def focused(page: Page) -> str:
 def paste(page: Page, text: str) -> None:
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.keyboard.press("Control+V")
+
+
+def test_questions_that_an_answer_adds_count_as_open(desk: Page, live_server: Any, ana: User) -> None:
+    natural, aligned = FORM.questions
+    aligned = replace(aligned, when="natural=yes")
+    open_case(form=replace(FORM, questions=(natural, aligned), rubrics_when="natural=yes"))
+    desk.goto(live_server.url + reverse("review:case", args=[claim(ana).pk]))
+    rubrics_note = desk.locator("p[data-when]", has_text="Inadequate")
+    expect(rubrics_note).to_be_hidden()
+    wait_for_focus(desk)
+    desk.keyboard.press("1")
+    expect(rubrics_note).to_be_visible()
+    expect(desk.locator("[data-answered]")).to_have_text("1/5")
 
 
 def test_each_answer_moves_the_focus_to_the_next_open_question(desk: Page, assignment: Assignment) -> None:
