@@ -16,6 +16,7 @@ from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, format_shares
 from evaluation.reports.queries import Report, report
+from evaluation.reports.services import leave_to_worker
 from evaluation.runs.queries import judge_names
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
@@ -64,8 +65,8 @@ def answer(of: Report, rate: Rate) -> ReportAnswer:
 def headlines(runs: Iterable[Run]) -> dict[int, str]:
     """Run -> its planned rate in a few words: '12.5%', or '12.5%–40.0%' over its models.
 
-    Only of runs that are over; of those whose numbers are not cached, at most `COUNTED_AT_ONCE`,
-    and no large ones, which are left to a worker.
+    Only of runs that are over. Those whose numbers are not cached are left to a worker, at most
+    `COUNTED_AT_ONCE`; without one they are counted here, but for large ones.
     """
     runs = list(runs)
     result_cache.read_marks(runs)
@@ -78,7 +79,11 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
         key = keys[run.pk]
         if key not in ends and counted < COUNTED_AT_ONCE:
             of_run = report(run)
-            if not of_run.is_waiting:
+            is_cached = result_cache.is_cached(of_run.numbers_key)
+            if not is_cached and leave_to_worker(of_run):
+                words[run.pk] = gettext("being counted")
+                counted += 1
+            elif is_cached or not of_run.is_waiting:
                 ends[key] = cache_headline(of_run)
                 counted += 1
         if key in ends:

@@ -21,8 +21,15 @@ def shown_report(run: Run, options: Options | None = None) -> queries.Report:
     process would answer nobody else meanwhile. Without a worker they are counted here.
     """
     report = queries.report(run, options)
-    if report.is_waiting and live_workers(runs_tasks=True).exists():
-        if cache.add(f"counting:{report.numbers_key}", True, COUNTING):
-            wake(tasks.count_report, run.pk, asdict(report.options))
+    if report.is_waiting and leave_to_worker(report):
         raise StillCounting
     return report
+
+
+def leave_to_worker(report: queries.Report) -> bool:
+    """Have a worker count a report. Returns whether there is one."""
+    if not live_workers(runs_tasks=True).exists():
+        return False
+    if cache.add(f"counting:{report.numbers_key}", True, COUNTING):
+        wake(tasks.count_report, report.run.pk, asdict(report.options))
+    return True

@@ -6,10 +6,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.models import Run
-from evaluation.reports import queries
+from evaluation.reports import queries, services
 from evaluation.reports.headlines import answer, headlines
 from evaluation.runs.rows import result_cache
-from generation.models import Erratum, Release
+from generation.models import Erratum, Release, WorkerBeat
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
 
@@ -106,6 +106,19 @@ def test_a_list_counts_few_runs_at_once(release: Release, monkeypatch: pytest.Mo
     runs = [finished(release) for _ in range(2)]
     assert len(headlines(runs)) == 1
     assert len(headlines(runs)) == 2, "the others are counted when the list is read again"
+
+
+def test_a_worker_counts_the_runs_of_a_list(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web process would answer nobody else for seconds."""
+    monkeypatch.setattr(result_cache, "VERSION", -2)
+    run, asked = finished(release), []
+    WorkerBeat.objects.create(name="w", seen_at=timezone.now(), runs_tasks=True)
+    monkeypatch.setattr(services, "wake", lambda task, *args: asked.append((task, *args)))
+    assert headlines([run]) == {run.pk: "being counted"}
+    assert headlines([run]) == {run.pk: "being counted"}
+    [(task, *args)] = asked
+    task(*args)
+    assert headlines([run])[run.pk].startswith("10.0%–60.0% ")
 
 
 def test_numbers_of_a_withdrawal_that_their_key_does_not_know_are_not_kept(release: Release) -> None:
