@@ -29,11 +29,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Running text. `tone` sets it apart, for example as a bait question."""
+    """Running text. `tone` sets it apart: a bait question, or a rule (ours, not the case's)."""
 
     title: str
     text: str
-    tone: Literal["plain", "question"] = "plain"
+    tone: Literal["plain", "question", "rule"] = "plain"
     kind: Literal["text"] = "text"
 
 

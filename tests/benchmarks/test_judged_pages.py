@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
+from django.utils import translation
 
 from bench.rows import TRAPS, TURNS
 from evaluation.protocol import Protocol, Rubric, Sample
@@ -87,6 +89,20 @@ def test_the_rule_is_the_judges(name: str) -> None:
     told = [" ".join(request.messages[0].text.split()) for request in requests]
     assert rules
     assert all(any(" ".join(rule.split()) in each for each in told) for rule in rules)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rule_is_in_the_physicians_language(name: str) -> None:
+    protocol, content, text, rubrics = CASES[name]
+    assert protocol.judged_page is not None
+    page = protocol.judged_page(Sample("s", "", content), rubrics, "", text)
+    rules = [block for block in page if isinstance(block, Text) and block.tone == "rule"]
+    assert rules == [block for block in page if block.title.startswith("The judge's rule")]
+    with translation.override("zh-hans"):
+        for rule in rules:
+            html = render_to_string("review/blocks/text.html", {"block": rule, "number": 1, "language": "en"})
+            assert len(re.findall("[\u4e00-\u9fff]", html)) > len(rule.text) / 8
+            assert rule.text[:60] not in html
 
 
 def test_mhbs_rule_says_what_a_criterion_is_and_how_to_decide() -> None:

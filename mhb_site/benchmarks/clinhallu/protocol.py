@@ -141,9 +141,10 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: s
         pair = ((reference_trace[stage], trace.stage(stage)),)
         blocks.append(Table(STAGE_LABELS[stage], (_("Reference"), _("To judge")), pair))
     if judged_stages:
-        blocks.append(Text(_("The judge's rule"), STAGE_RULE))
+        blocks.append(Text(_("The judge's rule"), STAGE_RULE, "rule"))
     if ANSWER in keys:
-        blocks += [Text(_("The answer to judge"), trace.answer), Text(_("The judge's rule for answers"), ANSWER_RULE)]
+        blocks.append(Text(_("The answer to judge"), trace.answer))
+        blocks.append(Text(_("The judge's rule for answers"), ANSWER_RULE, "rule"))
     return [*blocks, Text(_("The model's whole trace, for context"), text)]
 
 

@@ -38,7 +38,7 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
 
 def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Sequence[Block]:  # noqa: ARG001
     """What a judge is given, for physicians: the conversation, the response and the rule."""
-    rule = Text(_("The judge's rule"), JUDGE.section("How to decide"))
+    rule = Text(_("The judge's rule"), JUDGE.section("How to decide"), "rule")
     return conversation(sample.content), Text(_("The answer to judge"), response), rule
 
 

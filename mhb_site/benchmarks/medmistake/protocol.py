@@ -51,7 +51,7 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
         Text(_("The scenario, as a model sees it"), sample.content["scenario"]),
         Table(_("The mistake"), (_("Title"), _("Description")), ((mistake["title"], mistake["description"]),)),
         Text(_("The answer to judge"), response),
-        Text(_("The judge's rule"), JUDGE.section("How to decide")),
+        Text(_("The judge's rule"), JUDGE.section("How to decide"), "rule"),
     )
 
 

@@ -69,8 +69,11 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, respons
     blocks = [*model_view(content), Text(_("The answer to judge"), response)]
     if rows:  # of a control nothing was planted
         columns = (_("Trap"), _("Words"), _("What is false"), _("Why it is false"))
-        blocks += [Table(_("Traps"), columns, tuple(rows), tone="trap"), Text(_("The judge's rule"), RUBRIC_FORM)]
-    return [*blocks, Text(_("The judge's rule for deciding"), judging.deciding_rule())]
+        blocks += [
+            Table(_("Traps"), columns, tuple(rows), tone="trap"),
+            Text(_("The judge's rule"), RUBRIC_FORM, "rule"),
+        ]
+    return [*blocks, Text(_("The judge's rule for deciding"), judging.deciding_rule(), "rule")]
 
 
 def decide(judgment: Judgment) -> Decision:
