@@ -63,5 +63,5 @@ def physicians_specialties(most: int = 50) -> tuple[str, ...]:
 
 
 def reviewers() -> QuerySet[User]:
-    """The physicians to whom a case can be assigned, by name."""
-    return User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).order_by("username")
+    """The physicians to whom a case can be assigned, by name; none with an open invitation."""
+    return User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, invited_at=None).order_by("username")
