@@ -18,7 +18,7 @@ from generation.models import Release
 from generation.probes import queries as probes_queries
 from generation.releases import queries as releases_queries
 from generation.samples import errata
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_refused, redirect_saying, requires, signed_in_account
 from review.rules.permissions import Can
 
 
@@ -80,10 +80,9 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     try:
         services.publish_incomplete(release, **form.cleaned_data, actor=signed_in_account(request))
     except EvaluationError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, _("The incomplete results are published with their coverage."))
-    return redirect("evaluation:results", name, version)
+        return redirect_refused(request, str(error), "evaluation:results", name, version)
+    text = _("The incomplete results are published with their coverage.")
+    return redirect_saying(request, text, "evaluation:results", name, version)
 
 
 @requires(Can.PRODUCE, acting=True)

@@ -38,7 +38,7 @@ from generation.endpoints import queries as endpoints_queries
 from generation.jobs.queries import with_role_names
 from generation.jobs.views import Launch, job_context
 from generation.models import Endpoint, Release
-from review.common.decorators import redirect_saying, refusal_text, requires, signed_in_account
+from review.common.decorators import redirect_refused, redirect_saying, refusal_text, requires, signed_in_account
 from review.common.lists import list_context
 from review.rules.permissions import Can
 from review.rules.text import whole_number
@@ -114,8 +114,7 @@ def describe(request: HttpRequest, pk: int) -> HttpResponse:
     """Give a run a title and a note."""
     form = forms.DescriptionForm(request.POST)
     if not form.is_valid():
-        messages.error(request, refusal_text(form))
-        return redirect("evaluation:run", pk)
+        return redirect_refused(request, refusal_text(form), "evaluation:run", pk)
     services.describe_run(pk, **form.cleaned_data, actor=signed_in_account(request))
     return redirect_saying(request, _("Title and note saved."), "evaluation:run", pk)
 

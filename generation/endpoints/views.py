@@ -18,7 +18,7 @@ from generation.jobs.live_status import endpoint_now
 from generation.llm.provider_words import DECISIONS
 from review.charts import daily_bars
 from review.charts.text_measure import LegendEntry
-from review.common.decorators import posted_data, redirect_saying, render_form, requires
+from review.common.decorators import posted_data, redirect_refused, redirect_saying, render_form, requires
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
@@ -84,13 +84,13 @@ def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
 @requires(Can.CONNECT, "POST")
 def endpoint_ending(request: HttpRequest, name: str) -> HttpResponse:
     """Decide what an unknown ending means."""
+    endings = f"{reverse('generation:endpoint', args=[name])}#endings"
     try:
         services.decide_ending(queries.endpoint(name), request.POST.get("ending", ""), request.POST.get("meaning", ""))
     except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
-    else:
-        messages.success(request, _("Decided. Retry the failed rows: replies that are paid for are read again."))
-    return redirect(f"{reverse('generation:endpoint', args=[name])}#endings")
+        return redirect_refused(request, " ".join(error.messages), endings)
+    text = _("Decided. Retry the failed rows: replies that are paid for are read again.")
+    return redirect_saying(request, text, endings)
 
 
 @requires(Can.CONNECT)

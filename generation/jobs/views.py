@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -23,7 +22,14 @@ from generation.jobs.forms import BUDGET, LAUNCH_KEY, BudgetForm, LimitsForm, Sp
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
-from review.common.decorators import redirect_saying, refusal_text, refusals_on, requires, signed_in_account
+from review.common.decorators import (
+    redirect_refused,
+    redirect_saying,
+    refusal_text,
+    refusals_on,
+    requires,
+    signed_in_account,
+)
 from review.common.paging import keyset_page
 from review.errors import ShownError
 from review.rules.permissions import allowed
@@ -48,8 +54,8 @@ def _for_kind(right: str, *methods: Literal["GET", "POST"]) -> Callable[[Page], 
                 except GenerationError as error:
                     if request.method != "POST" or error.status != 409:
                         raise
-                    messages.error(request, str(error))  # the job has moved on: its page says how it is now
-                    return redirect(job_kind.address("", pk))
+                    # The job has moved on: its page says how it is now.
+                    return redirect_refused(request, str(error), job_kind.address("", pk))
 
             return guarded(request)
 
@@ -229,8 +235,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Change a job's budget and pace. If it paused for its budget, it continues."""
     job, form = kind.get(pk), LimitsForm(request.POST)
     if not form.is_valid():
-        messages.error(request, refusal_text(form))
-        return redirect(kind.address("", pk))
+        return redirect_refused(request, refusal_text(form), kind.address("", pk))
     life_cycle.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
     return redirect_saying(request, _("Limits changed."), kind.address("", pk))
 

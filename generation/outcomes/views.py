@@ -10,7 +10,7 @@ from generation.models import SampleVersion
 from generation.outcomes import attempts as outcomes_attempts
 from generation.outcomes import forms, reopening
 from review.cases.forms import WithdrawForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_refused, refusal_text, requires, signed_in_account
 from review.people.queries import physician
 from review.rules.permissions import Can
 
@@ -43,8 +43,7 @@ def reopen(request: HttpRequest, person_id: int) -> HttpResponse:
     physician(person_id)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
-        messages.error(request, _("Give a reason."))
-        return redirect("review:reviewer", person_id)
+        return redirect_refused(request, refusal_text(form), "review:reviewer", person_id)
     result = reopening.reopen(person_id, actor=signed_in_account(request), reason=form.cleaned_data["reason"])
     messages.success(request, _("Cases that others will review again: %(n)s.") % {"n": result.cases})
     if result.kept:

@@ -20,7 +20,7 @@ from knox.models import AuthToken
 
 from mhb_site.api import LIMIT, TTL, issue_token, revoke_tokens
 from mhb_site.sign_in import sso
-from review.common.decorators import posted_data, redirect_saying, render_form, signed_in_account
+from review.common.decorators import posted_data, redirect_saying, render_form, show_at, signed_in_account
 
 
 class TokenForm(forms.Form):
@@ -45,6 +45,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         _token, issued = issue_token(me, timedelta(days=form.cleaned_data["days"]))
         form = TokenForm()
+        show_at(request, request.path)  # a reload makes no other one
     rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).order_by("-created", "-pk")
     context = {"form": form, "issued": issued, "tokens": rows, "limit": LIMIT}
     return render_form(request, "account/tokens.html", context, refused=form.errors)

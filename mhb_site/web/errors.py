@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 import psycopg
 from axes.helpers import get_cool_off
-from django.contrib import messages
 from django.core.exceptions import RequestDataTooBig
 from django.core.exceptions import ValidationError as InvalidModel
 from django.db import IntegrityError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
@@ -28,6 +27,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
 from mhb_site.server.startup import is_disk_full
+from review.common.decorators import redirect_refused
 from review.common.serializers import field_errors
 from review.errors import DatabaseBusy, DiskFull, FormFaulty, Incomplete, JustTaken, ShownError
 from review.rules import limits
@@ -66,8 +66,7 @@ class ErrorsMiddleware:
         if not isinstance(exception, ShownError):
             return None
         if exception.status in REFUSED and (page_of_form := _page_of_form(request)):
-            messages.error(request, str(exception))
-            return redirect(page_of_form)
+            return redirect_refused(request, str(exception), page_of_form)
         template = "site/problem.html"
         if getattr(request, "htmx", False):
             template = "site/_problem.html"

@@ -21,7 +21,14 @@ from review.assignments import case_page, case_queue, claims, first_look, querie
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
 from review.calibration import practice
 from review.cases.services import lease
-from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
+from review.common.decorators import (
+    posted_token,
+    redirect_saying,
+    redirect_with_receipt,
+    requires,
+    show_at,
+    signed_in_account,
+)
 from review.labels import STAGES, SUBMISSION_EFFECTS, benchmark_label
 from review.models import Draft, Review
 from review.people.forms import OwnLanguagesForm
@@ -153,13 +160,8 @@ def _show_case_after_post(
     address = reverse("review:case", args=[assignment_id])
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
-    _show_at(request, address)
+    show_at(request, address)
     return _show_case(request, assignment_id, local, turn, retractable)
-
-
-def _show_at(request: HttpRequest, address: str) -> None:
-    """Let the browser show this address for the response to a post, which can then be reloaded."""
-    request.shown_at = address  # type: ignore[attr-defined]
 
 
 @requires(Can.REVIEW, "GET")
@@ -355,7 +357,7 @@ def _render_stale(
 ) -> HttpResponse:
     turn = turn_of(posted.turn.physician, assignment_id)
     if not _is_htmx(request):
-        _show_at(request, reverse("review:case", args=[assignment_id]))
+        show_at(request, reverse("review:case", args=[assignment_id]))
         return case_page.render_case(
             request,
             turn,
@@ -394,7 +396,7 @@ def _render_refused(
         stale = error
     except TOO_LATE as late:
         return _render_lost(request, late, assignment_id, answers)
-    _show_at(request, reverse("review:case", args=[assignment_id]))
+    show_at(request, reverse("review:case", args=[assignment_id]))
     return case_page.render_case(
         request,
         turn_of(posted.turn.physician, assignment_id),

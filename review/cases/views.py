@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from django.contrib import messages
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -32,7 +31,14 @@ from review.cases.forms import (
     SpecialtyForm,
     WithdrawForm,
 )
-from review.common.decorators import download, redirect_saying, refusal_text, requires, signed_in_account
+from review.common.decorators import (
+    download,
+    redirect_refused,
+    redirect_saying,
+    refusal_text,
+    requires,
+    signed_in_account,
+)
 from review.common.figures import telling_age
 from review.common.lists import apply_bulk_action, list_context
 from review.discussion.remarks import discussion
@@ -198,8 +204,7 @@ def _change(
     if not form.is_valid() and isinstance(form, WithdrawForm | PriorityForm):
         return _history(request, case, refused=form)
     if not form.is_valid():  # a single field, whose input the page does not repeat
-        messages.error(request, refusal_text(form))
-        return redirect("review:history", case_id)
+        return redirect_refused(request, refusal_text(form), "review:history", case_id)
     service(case_id, actor=signed_in_account(request), **form.cleaned_data)
     return redirect_saying(request, message, "review:history", case_id)
 
@@ -215,14 +220,12 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
     try:
         reassignment.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
     except errors.NotReserved as refused:
-        messages.error(request, refused.detail or refused.message)
+        return redirect_refused(request, refused.detail or refused.message, "review:history", case_id)
+    if to:
+        message = _("Reserved for %(name)s.")
     else:
-        if to:
-            message = _("Reserved for %(name)s.")
-        else:
-            message = _("Any eligible physician can take this role now.")
-        messages.success(request, message % {"name": to})
-    return redirect("review:history", case_id)
+        message = _("Any eligible physician can take this role now.")
+    return redirect_saying(request, message % {"name": to}, "review:history", case_id)
 
 
 @requires(Can.OVERSEE, back="review:history")
@@ -244,10 +247,8 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
     form = WithdrawForm(request.POST)
     if request.POST.get("role") not in set(Role):
         raise Http404
-    if form.is_valid():
-        reason = form.cleaned_data["reason"]
-        retraction.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
-        messages.success(request, _("Role reopened for another physician."))
-    else:
-        messages.error(request, _("Give a reason for reopening the role."))
-    return redirect("review:history", case_id)
+    if not form.is_valid():
+        return redirect_refused(request, refusal_text(form), "review:history", case_id)
+    reason = form.cleaned_data["reason"]
+    retraction.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
+    return redirect_saying(request, _("Role reopened for another physician."), "review:history", case_id)

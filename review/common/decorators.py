@@ -1,5 +1,6 @@
 """Access control and small helpers for the views of every app."""
 
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from review.labels import with_label
 from review.models import User
 from review.rules import limits
 from review.rules.permissions import Can, allowed, may_request
+
+_NEVER_SHOWN = {"csrfmiddlewaretoken", "password", "token", "key", "code", "next"}
+_CODE = re.compile(r"[\w.:-]*", re.ASCII)  # a choice or a number, quickly entered again
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
@@ -117,10 +121,27 @@ def render_form(request: HttpRequest, template: str, context: Mapping[str, Any],
     return render(request, template, context, status=status)
 
 
+def redirect_refused(request: HttpRequest, why: str, to: str, *args: object) -> HttpResponseRedirect:
+    """Redirect to the page of a refused form, which says why and loses nothing typed.
+
+    typed.js fills the form again; without scripts, messages show the texts.
+    """
+    messages.error(request, why)
+    for name, text in request.POST.items():
+        if name not in _NEVER_SHOWN and not _CODE.fullmatch(text):
+            messages.info(request, text[: limits.GUIDELINE], extra_tags="typed")
+    return redirect(resolve_url(to, *args))
+
+
 def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponseRedirect:
     """Redirect to a page, which then says that something was done."""
     messages.success(request, text)
     return redirect(resolve_url(to, *args))
+
+
+def show_at(request: HttpRequest, address: str) -> None:
+    """Let the browser show this address for the response to a post, which can then be reloaded."""
+    request.shown_at = address  # type: ignore[attr-defined]
 
 
 def redirect_with_receipt(response: HttpResponseRedirect, local_copy: str, anchor: str = "") -> HttpResponseRedirect:

@@ -99,15 +99,18 @@ class BulkAction:
     refusals: tuple[type[Exception], ...] = (ReviewError,)
 
     def bound_form(self, posted: Mapping[str, Any]) -> forms.Form:
-        """This action's form, bound to the posted data only if this action was posted.
+        """This action's form with the posted data, which is checked only if this action was posted.
 
         Fields have no `required` attribute, which would keep the browser from posting another
         action.
         """
-        data = None
+        data, initial = None, {}
         if posted.get("action") == self.name:
             data = posted
-        return self.form(data, prefix=self.name, use_required_attribute=False)
+        for name in self.form.base_fields:
+            if (value := posted.get(f"{self.name}-{name}")) is not None:
+                initial[name] = value
+        return self.form(data, initial=initial, prefix=self.name, use_required_attribute=False)
 
 
 def _selected_keys(request: HttpRequest) -> set[int]:

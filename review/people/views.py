@@ -1,10 +1,10 @@
 """The admins' pages about people, and the page of one's own keyboard shortcuts."""
 
 from django.conf import settings
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -14,7 +14,16 @@ from review.assignments import case_queue
 from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.forms import SpecialtyForm
-from review.common.decorators import posted_data, redirect_saying, render_form, requires, signed_in_account
+from review.common.decorators import (
+    posted_data,
+    redirect_refused,
+    redirect_saying,
+    refusal_text,
+    render_form,
+    requires,
+    show_at,
+    signed_in_account,
+)
 from review.common.lists import BulkAction, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
@@ -90,6 +99,7 @@ def people_import(request: HttpRequest) -> HttpResponse:
 def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
     """The links that were not e-mailed; they are not stored, so only this page shows them."""
     sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
+    show_at(request, reverse("review:people"))  # a reload invites nobody again
     context = {
         "invited": sent,
         "links": any(invitation.link for invitation in sent),
@@ -167,8 +177,8 @@ def person_anonymise(request: HttpRequest, person_id: int) -> HttpResponse:
     """Remove a person's names for good."""
     shown = _account(person_id)
     if request.POST.get("name") != shown.username:
-        messages.error(request, _("Type the username of the account to confirm."))
-        return redirect("review:person", person_id)
+        why = _("Type the username of the account to confirm.")
+        return redirect_refused(request, why, "review:person", person_id)
     anonymise(person_id, actor=signed_in_account(request))
     return _done(request, shown, _("The person is anonymised."))
 
@@ -227,10 +237,10 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
 def own_languages(request: HttpRequest) -> HttpResponse:
     """Store the languages in which a new physician reviews."""
     form = OwnLanguagesForm(request.POST)
-    if form.is_valid():
-        accounts.set_own_languages(signed_in_account(request), form.cleaned_data["languages"])
-        messages.success(request, _("Languages saved."))
-    return redirect("review:workbench")
+    if not form.is_valid():
+        return redirect_refused(request, refusal_text(form), "review:workbench")
+    accounts.set_own_languages(signed_in_account(request), form.cleaned_data["languages"])
+    return redirect_saying(request, _("Languages saved."), "review:workbench")
 
 
 @login_required

@@ -13,7 +13,7 @@ from review.cases import care, queries
 from review.cases.forms import WithdrawForm
 from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import LegendEntry
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_refused, refusal_text, requires, signed_in_account
 from review.common.figures import telling_age
 from review.common.paging import offset_page
 from review.models import User
@@ -76,8 +76,7 @@ def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
         result = retraction.restore(person_id, actor=actor)
         messages.success(request, _("Reviews that count again: %(n)s.") % {"n": result.cases})
     elif not form.is_valid():
-        messages.error(request, _("Give a reason."))
-        return redirect("review:reviewer", person_id)
+        return redirect_refused(request, refusal_text(form), "review:reviewer", person_id)
     else:
         result = retraction.set_aside(person_id, actor=actor, reason=form.cleaned_data["reason"])
         messages.success(

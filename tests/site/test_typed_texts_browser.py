@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.urls import reverse
+from knox.models import AuthToken
 from playwright.sync_api import Page, expect
 
 from review.discussion.guidelines import write_guideline
 from review.models import User
 from review.rules.state_machine import State
 from tests.browser import sign_in
-from tests.review.factories import PASSWORD, account
+from tests.review.factories import PASSWORD, account, claim, open_case
 from tests.site.routes import address
 from tests.site.test_permissions import TABLE, expected
 from tests.site.world import World
@@ -85,6 +86,52 @@ def test_rows_refusals_and_signing_in_again_keep_what_was_typed(page: Page, live
 
     page.goto(new)  # opened anew, a form is empty
     expect(name).to_have_value("")
+
+
+def test_a_refused_form_is_filled_in_again_and_a_sent_one_leaves_the_others(
+    page: Page, live_server: Any, adela: User, bo: User
+) -> None:
+    too_long = "Why not? " * 300
+    sign_in(page, live_server.url, adela)
+    open_case()
+    review = claim(bo)
+    history = live_server.url + reverse("review:history", args=[review.case_id])
+    page.goto(history)
+    specialty, language = page.locator("#specialty"), page.locator("#language")
+    withdrawal = page.locator("[name=reason]")
+    withdrawal.fill("Not yet decided.")
+    page.evaluate("document.querySelector('[name=specialty]').maxLength = 5000")
+    specialty.fill(too_long)
+    page.get_by_role("button", name="Change specialty").click()
+    expect(page.locator(".message--error")).to_be_visible()
+    expect(specialty).to_have_value(too_long)
+    expect(withdrawal).to_have_value("Not yet decided.")
+    expect(page.get_by_text(too_long)).to_have_count(0)  # the message is for those without scripts
+
+    specialty.fill("cardiology")
+    language.fill("zh")
+    page.get_by_role("button", name="Change specialty").click()
+    expect(page.locator(".message--success")).to_be_visible()
+    expect(specialty).to_have_value("cardiology")
+    expect(language).to_have_value("zh")
+    expect(withdrawal).to_have_value("Not yet decided.")
+
+    page.goto(live_server.url + reverse("review:cases"))
+    page.goto(history)  # opened anew
+    expect(withdrawal).to_have_value("")
+
+
+def test_a_reload_makes_no_second_token(page: Page, live_server: Any, ana: User) -> None:
+    sign_in(page, live_server.url, ana)
+    page.goto(live_server.url + reverse("tokens"))
+    page.locator("[name=password]").fill(PASSWORD)  # to confirm who it is
+    page.locator("[name=password]").press("Enter")
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_text("Copy the token now")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Create token")).to_be_visible()
+    expect(page.get_by_text("Copy the token now")).to_have_count(0)
+    assert AuthToken.objects.count() == 1
 
 
 def test_texts_of_a_form_leave_with_another_account(page: Page, live_server: Any, adela: User, ana: User) -> None:

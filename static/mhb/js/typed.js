@@ -1,5 +1,5 @@
-// Text that was typed into a form and not sent is there again after Back, Forward, reload and a
-// sign-in: browsers restore no field of a page that they may not store. This tab keeps it, for its
+// Text that was typed into a form and not sent, or refused, is there again after Back, Forward, reload,
+// a refusal and a sign-in: browsers restore no field of a page that they may not store. This tab keeps it, for its
 // account alone. A review, a remark and the forms beside a case keep their own for longer
 // (drafts.js, talk.js, asides.js).
 
@@ -11,6 +11,8 @@ const arrival = performance.getEntriesByType("navigation")[0];
 const isAnswer = arrival?.responseStatus >= 400 || "shownAt" in document.body.dataset;
 
 const pageKey = () => `mhb-draft:typed:${account}:${location.pathname}${location.search}`;
+const SENT = `mhb-draft:sent:${account}:`;
+let sentForm = null;
 
 // What a form is about: its address, and the row, version or numbers that its hidden fields name. Once
 // these are others, it is another form. Tokens and keys are new on each page.
@@ -77,6 +79,23 @@ function keep() {
   }
   if (Object.keys(values).length) sessionStorage.setItem(pageKey(), JSON.stringify(values));
   else sessionStorage.removeItem(pageKey());
+  if (sentForm) sessionStorage.setItem(SENT, JSON.stringify({ path: location.pathname, refused: values, accepted: besidesSent() }));
+}
+
+function besidesSent() {
+  const values = {};
+  for (const [name, field] of namedFields()) {
+    if (field.form !== sentForm && isTouched(field)) values[name] = { value: valueOf(field), over: defaultOf(field) };
+  }
+  return values;
+}
+
+// A form leads back to its page: refused, all is as it was typed; accepted, the other forms are.
+function takeSent() {
+  const sent = JSON.parse(sessionStorage.getItem(SENT));
+  sessionStorage.removeItem(SENT);
+  if (sent?.path !== location.pathname) return {};
+  return document.querySelector("#messages .message--error") ? sent.refused : sent.accepted;
 }
 
 function restore(kept) {
@@ -94,8 +113,11 @@ const isFromSignIn = document.referrer.startsWith(location.origin + signIn);
 try {
   if (account && !isAnswer) {
     const kept = JSON.parse(sessionStorage.getItem(pageKey())) ?? {};
-    if (arrival?.type === "navigate" && !isFromSignIn) sessionStorage.removeItem(pageKey());
-    else restoreUntilTyped(kept);
+    const sent = takeSent();
+    if (arrival?.type === "navigate" && !isFromSignIn) {
+      sessionStorage.removeItem(pageKey());
+      restoreUntilTyped(sent);
+    } else restoreUntilTyped(kept);
   }
 } catch {
   // Storage is unavailable: nothing is kept there.
@@ -109,6 +131,10 @@ function restoreUntilTyped(kept) {
   document.addEventListener("input", stop);
   restore(kept);
 }
+
+document.addEventListener("submit", (event) => {
+  if (!event.defaultPrevented) sentForm = event.target;
+});
 
 addEventListener("pagehide", () => {
   try {
