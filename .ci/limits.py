@@ -75,7 +75,7 @@ SECTIONS = {
             "the oldest is deleted; 401, asking for more days 400",
         ),
         Row(
-            "sign-ins, tokens, downloads of own data and the like of a person in a day, of each kind",
+            "a person's sign-ins, tokens, copies of own data, undone reviews and the like in a day, of each kind",
             ("review.audit.trail.OWN_ACTS",),
             "{0}",
             "429",

@@ -5,9 +5,9 @@ from review.access import visibility
 from review.answers import signatures
 from review.assignments.retraction import retract_reviews
 from review.assignments.services import store_review
-from review.audit.trail import recording_events
+from review.audit.trail import recording_events, require_own_act
 from review.cases.services import CaseProgress, follow_reviews, load_progress
-from review.models import Assignment, Case, Review, User
+from review.models import Assignment, Case, Event, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
@@ -60,6 +60,7 @@ def correct(
         Incomplete, OverLimits, SignatureRefused, CodeRefused, NoSecondFactor: as `submit` does.
     """
     require(physician, Can.REVIEW)
+    require_own_act(physician, Event.Kind.RETRACTED)
     reason = reason.strip()
     if not reason:
         raise errors.EmptyText

@@ -10,7 +10,7 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
-from review.audit.trail import record, record_submitted, recording_events
+from review.audit.trail import record, record_submitted, recording_events, require_own_act
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
 from review.people import accounts
@@ -40,8 +40,10 @@ def retract(physician: User, review_id: int, reason: str = "") -> Assignment:
         NotAssigned: the physician has no such review.
         NotUndoable.
         TooLong: the reason.
+        TooManyOwnActs.
     """
     require(physician, Can.REVIEW)
+    require_own_act(physician, Event.Kind.RETRACTED)
     if len(reason) > limits.REMARK:
         raise errors.TooLong
     # Lock the case before its assignments, as everywhere: see services._submit.

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Max, Subquery
+from django.db.models import Max, QuerySet, Subquery
 from django.utils import timezone
 
 from review.audit import chain_entries
@@ -22,7 +22,7 @@ from review.rules.permissions import Operator
 
 Actor = User | Operator | None
 DAY = timedelta(days=1)
-OWN_ACTS = 500  # of one kind, which people do to their own account in a day
+OWN_ACTS = 500  # of one kind in a day, which people do to their own account or reviews
 LOOK = timedelta(hours=1)  # within which looking at the same again is one event
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
@@ -94,10 +94,15 @@ def record_own_act(user: User, kind: PersonEvent.Kind, **data: Any) -> None:
     record_person(user, kind, user, **data)
 
 
-def require_own_act(user: User, kind: PersonEvent.Kind) -> None:
-    """Raise TooManyOwnActs if this person has done so too often today, to their own account."""
-    today = PersonEvent.objects.filter(person=user, actor=user, kind=kind, at__gt=timezone.now() - DAY)
-    if today.count() >= OWN_ACTS:
+def require_own_act(user: User, kind: Event.Kind | PersonEvent.Kind) -> None:
+    """Raise TooManyOwnActs if this person has done so too often today.
+
+    An event of a case counts wherever it was; one of an account, in the person's own.
+    """
+    done: QuerySet[Any] = Event.objects.filter(actor=user)
+    if isinstance(kind, PersonEvent.Kind):
+        done = PersonEvent.objects.filter(person=user, actor=user)
+    if done.filter(kind=kind, at__gt=timezone.now() - DAY).count() >= OWN_ACTS:
         raise TooManyOwnActs
 
 

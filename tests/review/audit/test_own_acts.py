@@ -1,16 +1,19 @@
-"""What people do to their own account fills no trail."""
+"""What people do to their own account and reviews fills no trail."""
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from mhb_site.api import TTL, issue_token
+from review.assignments.correction import correct
+from review.assignments.retraction import retract
+from review.assignments.services import submit
 from review.audit import trail
 from review.errors import TooManyOwnActs
-from review.models import PersonEvent, User
+from review.models import PersonEvent, Review, User
 from review.people import accounts
 from review.rules.permissions import UserRole
-from tests.review.factories import account
+from tests.review.factories import account, approval, claim_and_submit, open_case, rejection
 
 pytestmark = pytest.mark.django_db
 FEW = 3
@@ -49,6 +52,21 @@ def test_each_act_is_limited_by_itself(ana: User) -> None:
     assert [sign_in() for _ in range(FEW + 2)] == [302] * FEW + [429] * 2
     kinds = (PersonEvent.Kind.COPIED, PersonEvent.Kind.TOKEN, PersonEvent.Kind.EDITED, PersonEvent.Kind.SIGNED_IN)
     assert [events(ana, kind) for kind in kinds] == [FEW] * 4
+
+
+def test_reviews_are_undone_and_corrected_only_so_often(ana: User) -> None:
+    open_case()
+    claim_and_submit(ana, approval())
+    for _ in range(FEW):
+        held = retract(ana, Review.objects.latest("pk").pk)
+        assert held.token is not None
+        submit(ana, held.pk, held.token, approval())
+    last = Review.objects.latest("pk")
+    with pytest.raises(TooManyOwnActs):
+        retract(ana, last.pk)
+    with pytest.raises(TooManyOwnActs):
+        correct(ana, last.pk, rejection(), reason="I misread it.")
+    assert Review.objects.count() == FEW + 1
 
 
 def test_what_others_do_to_an_account_does_not_count(ana: User) -> None:
