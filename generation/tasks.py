@@ -90,6 +90,7 @@ def run_lane() -> None:
     while lane := lanes.reserve(process_name(), without=passed_over):
         try:
             if checking.is_unchecked(lane.job):
+                lanes.decline(lane)
                 passed_over.append(lane.job.pk)
                 waking.wake(check_models, lane.job.pk)
                 continue

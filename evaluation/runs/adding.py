@@ -172,6 +172,6 @@ def _reopened(run: Run, budget_money: Decimal | None, budget_calls: int | None) 
         run.budget_calls = run.calls + budget_calls
     run.save(update_fields=["budget_money", "budget_calls"])
     services.settle(run.pk)
-    life_cycle.wake_workers()
+    life_cycle.wake_workers(run.pk)
     run.refresh_from_db()
     return run

@@ -89,7 +89,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     run = life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
     if not run.responses.exists():
         filling.fill(run)
-    life_cycle.wake_workers()
+    life_cycle.wake_workers(run.pk)
     return run
 
 

@@ -168,7 +168,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         return _new_batches(settings, actor)[0]
 
     batch = life_cycle.launch_once(Batch, key, launch, actor=actor, content=settings)
-    life_cycle.wake_workers()
+    life_cycle.wake_workers(batch.pk)
     return batch
 
 
@@ -187,9 +187,10 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         return _new_batches(settings, actor, comparison)[0]
 
     first = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings, variant="comparison")
-    for _arm in range(2):
-        life_cycle.wake_workers()
-    return Comparison.objects.get(batches=first)
+    comparison = Comparison.objects.get(batches=first)
+    for arm in comparison.batches.order_by("arm"):
+        life_cycle.wake_workers(arm.pk)
+    return comparison
 
 
 def choose_records(settings: BatchSettings) -> DrawnRecords:

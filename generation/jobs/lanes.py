@@ -66,7 +66,13 @@ def create(job: Job, worker: str) -> Lane | None:
 @transaction.atomic
 def give_back(lane: Lane) -> None:
     """End a lane: its job waits from now on. Safe to repeat."""
-    Job.objects.filter(pk=lane.job_id).update(idle_since=timezone.now())
+    deleted, _by_model = Lane.objects.filter(pk=lane.pk).delete()
+    if deleted:
+        Job.objects.filter(pk=lane.job_id).update(idle_since=timezone.now())
+
+
+def decline(lane: Lane) -> None:
+    """End a lane that has not begun: its job has waited since before."""
     Lane.objects.filter(pk=lane.pk).delete()
 
 

@@ -86,8 +86,13 @@ def is_running(pk: int) -> bool:
     return Job.objects.filter(not_paused(), pk=pk, status=Job.Status.RUNNING).exists()
 
 
-def wake_workers() -> None:
-    """Tell the workers that a lane is wanted, once the transaction has committed."""
+def wake_workers(*new: int) -> None:
+    """Tell the workers that a lane is wanted, once the transaction has committed.
+
+    `new`: jobs whose models are tried meanwhile, so that a lane need not end for them once more.
+    """
+    for pk in new:
+        wake_after_commit("generation.tasks.check_models", pk)
     wake_after_commit("generation.tasks.run_lane")
 
 

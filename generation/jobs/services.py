@@ -42,7 +42,7 @@ def resume(pk: int) -> Job:
     if unfit:
         settings = {str(endpoint.pk): endpoint.launch_settings for endpoint in endpoints}
         kind.model._default_manager.filter(pk=pk).update(endpoint_settings=settings)
-    life_cycle.wake_workers()
+    life_cycle.wake_workers(pk)
     return job
 
 

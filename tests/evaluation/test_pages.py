@@ -182,7 +182,7 @@ def test_a_run_is_launched_with_the_published_temperature(
         response: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
     run = Run.objects.get()
     assert response["Location"] == reverse("evaluation:run", args=[run.pk])
-    assert sent_tasks == [("run_lane",)]
+    assert sent_tasks == [("check_models", run.pk), ("run_lane",)]
     assert (run.judge_temperature, run.created_by) == (0.5, adela)
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})

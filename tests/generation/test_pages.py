@@ -368,7 +368,7 @@ def test_a_batch_is_launched_over_the_remaining_records(
         response: Page = admin.post(url, data)
     batch = Batch.objects.get()
     assert response["Location"] == reverse("generation:batch", args=[batch.pk])
-    assert sent_tasks == [("run_lane",)]
+    assert sent_tasks == [("check_models", batch.pk), ("run_lane",)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
     assert batch.checks == list(registry.check_names("mhb"))

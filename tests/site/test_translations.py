@@ -279,7 +279,8 @@ def route_arguments(
         )
     )
     for batch in comparison.batches.all():
-        batches_services.work_on_batch(batch.pk)
+        while batches_services.work_on_batch(batch.pk):
+            pass  # on a busy machine a lane ends as the other batch waits for one
     batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=makers(models)))
     batches_services.work_on_batch(batch.pk)  # a check stops its drafts: the comparison has samples of the same text
     plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}

@@ -55,7 +55,7 @@ def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         run = launch_run(release, models, "sim-careful", budget_calls=2)
-    assert sent_tasks == [("run_lane",)]
+    assert sent_tasks == [("check_models", run.pk), ("run_lane",)]
     sent_tasks.clear()
     for _ in range(2):
         assert admin.post(address(run, "-pause")).status_code == 302
@@ -68,7 +68,7 @@ def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
         assert address(run, control) not in text_of(reader.get(address(run)))
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(address(run, "-resume")).status_code == 302
-    assert sent_tasks == [("run_lane",)]
+    assert sent_tasks == [("check_models", run.pk), ("run_lane",)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
     assert admin.post(address(run, "-resume")).status_code == 302

@@ -71,7 +71,7 @@ def test_pause_and_resume_on_the_page_may_be_repeated(
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
             assert admin.post(url_of(batch, "-resume")).status_code == 302
-    assert set(sent_tasks) == {("run_lane",)}
+    assert set(sent_tasks) == {("check_models", batch.pk), ("run_lane",)}
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
@@ -374,12 +374,13 @@ def test_launching_by_service_wakes_workers_for_each_batch(
 ) -> None:
     settings = BatchSettings(benchmark="mhb", source=source, roles=makers(models), limit=1)
     with django_capture_on_commit_callbacks(execute=True):
-        batches_launch.launch_batch(settings)
-    assert sent_tasks == [("run_lane",)]
+        batch = batches_launch.launch_batch(settings)
+    assert sent_tasks == [("check_models", batch.pk), ("run_lane",)]
+    sent_tasks.clear()
     with django_capture_on_commit_callbacks(execute=True):
         comparison = batches_launch.launch_comparison(settings.model_copy(update={"compare": "v1"}))
     arms = comparison.batches.order_by("arm").values_list("pk", flat=True)
-    assert sent_tasks[1:] == [("run_lane",) for pk in arms]
+    assert sent_tasks == [message for pk in arms for message in (("check_models", pk), ("run_lane",))]
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,3 +171,17 @@ def test_a_reserved_lane_is_the_one_that_works(tmp_path: Path, models: str, monk
     tasks.run_lane()
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.FINISHED
     assert not Lane.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_job_whose_models_are_not_tried_yet_keeps_its_place(
+    tmp_path: Path, models: str, clock: Clock, sent_tasks: list[Any]
+) -> None:
+    """Else it waits for the end of a second lane."""
+    batch = launch_batch(import_file(conversations_file(tmp_path / "own.jsonl", 3)), endpoint(models, simulated=False))
+    waits_since = Job.objects.get(pk=batch.pk).waits_since
+    clock.advance(seconds=20)
+    tasks.run_lane()
+    assert sent_tasks == [("check_models", batch.pk)]
+    assert not Lane.objects.exists()
+    assert Job.objects.get(pk=batch.pk).waits_since == waits_since

@@ -188,7 +188,7 @@ def test_a_new_job_kind_is_controlled_from_its_page(
     services.settle(brew.pk)
     assert url_of("retry") in client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
     client.post(url_of("retry"))
-    assert set(sent_tasks) == {("run_lane",)}
+    assert set(sent_tasks) == {("check_models", brew.pk), ("run_lane",)}
     assert Cup._default_manager.filter(brew=brew, status=Status.QUEUED).count() == 2
     assert "cannot be undone" in client.get(url_of("cancel")).content.decode()
     client.post(url_of("cancel"))

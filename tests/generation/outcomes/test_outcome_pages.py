@@ -63,7 +63,8 @@ def compared(folder: Path, models: str) -> Comparison:
         BatchSettings(benchmark="mhb", source=source, roles=makers(models), prompts="", compare="v1", plan=PAPER)
     )
     for batch in comparison.batches.all():
-        batches_services.work_on_batch(batch.pk)
+        while batches_services.work_on_batch(batch.pk):
+            pass  # on a busy machine a lane ends as the other batch waits for one
     return comparison
 
 
@@ -380,7 +381,9 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
     comparison = Comparison.objects.get()
     assert answer["Location"] == reverse("generation:comparison", args=[comparison.pk])
     assert comparison.batches.count() == 2
-    assert sent_tasks == [("run_lane",)] * 2, "a lane for each arm; it takes the job whose turn it is"
+    assert [name for name, *_pk in sent_tasks].count("run_lane") == 2, (
+        "a lane for each arm; it takes the job whose turn it is"
+    )
     same: Page = admin.post(reverse("generation:batch-new"), {**data, "source": "two", "compare": "="})
     assert "two different sets" in same.context["form"].non_field_errors()[0]
 
