@@ -2,15 +2,25 @@
 """Django's command line for MHB."""
 
 import os
+import signal
 import sys
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
-    from django.core.management import execute_from_command_line
-
     try:
-        execute_from_command_line(sys.argv)
+        try:
+            from django.core.management import execute_from_command_line
+
+            execute_from_command_line(sys.argv)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, sys.stdout.fileno())  # what is left in its buffer is written at the exit
+        sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         from mhb_site.server.startup import explained
 

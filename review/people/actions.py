@@ -80,8 +80,12 @@ class ChangePassword(Action):
 
     def perform(self) -> dict[str, Any]:
         user = account_named(self.username)
-        password = getpass("New password: ")
-        if getpass("New password (again): ") != password:
+        try:
+            password = getpass("New password: ")
+            again = getpass("New password (again): ")
+        except EOFError:
+            raise CommandError("The input ended. Nothing was changed.") from None
+        if again != password:
             raise CommandError("The two passwords differ. Nothing was changed.")
         accounts.set_password(user.pk, password, actor=OPERATOR)
         return {"username": user.username, "password": "changed"}

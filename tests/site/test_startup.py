@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection
 
+import manage as manage_py
 from bench.servers import free_port
 from mhb_site.server import startup
 
@@ -40,6 +42,30 @@ def test_an_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
     assert "cannot be reached" in result.stderr
     assert "Traceback" not in result.stderr
     assert "so-secret" not in result.stderr
+
+
+@pytest.mark.plain
+def test_a_reader_that_wants_no_more_ends_a_command_without_words() -> None:
+    """As in `manage.py report 1 | head -1`."""
+    unread, output = os.pipe()
+    os.close(unread)
+    command = [sys.executable, "manage.py", "help", "--commands"]
+    try:
+        result = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.PIPE, check=False, timeout=300)
+    finally:
+        os.close(output)
+    assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.plain
+def test_an_interrupted_command_ends_without_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_arguments: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("django.core.management.execute_from_command_line", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        manage_py.main()
+    assert ended.value.code == 128 + signal.SIGINT
 
 
 @pytest.mark.plain

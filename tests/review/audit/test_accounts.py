@@ -191,6 +191,10 @@ def test_a_password_from_the_command_line_leaves_an_event(ana: User, monkeypatch
         call_command("changepassword", "ana")
     with pytest.raises(CommandError, match="no account"):
         call_command("changepassword", "nobody")
+    monkeypatch.setattr("sys.stdin", StringIO())
+    monkeypatch.setattr("review.people.actions.getpass", lambda _prompt: input())
+    with pytest.raises(CommandError, match="The input ended"):
+        call_command("changepassword", "ana")
 
 
 def test_the_operator_can_remove_a_lost_second_factor(adela: User) -> None:
