@@ -177,6 +177,10 @@ class ActionCommand(BaseCommand):
             raise CommandError("; ".join(sentences(error))) from error
         except pydantic.ValidationError as error:  # a program called it with other types
             raise CommandError(str(error)) from error
+        except OSError as error:
+            if not _is_given(error.filename, values.values()):
+                raise
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
         if isinstance(result, str):
             self.stdout.write(result)
             return
@@ -198,6 +202,12 @@ def _shell_of(field: FieldInfo) -> Shell:
         if isinstance(mark, Shell):
             return mark
     return OPTION
+
+
+def _is_given(filename: object, values: Iterable[Any]) -> bool:
+    """Whether a file is one that the command was given, or in a folder that it was given."""
+    paths = [value for value in values if isinstance(value, Path)]
+    return isinstance(filename, str | Path) and any(Path(filename).is_relative_to(path) for path in paths)
 
 
 def _readable(value: Any) -> str:

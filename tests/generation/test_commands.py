@@ -152,6 +152,13 @@ def test_a_release_without_changes_and_an_unwritable_folder_are_refused(
     assert Release.objects.count() == 1
 
 
+@pytest.mark.parametrize(("path", "reason"), [("x" * 300, "File name too long"), ("own/own.md", "Is a directory")])
+def test_a_path_that_cannot_be_read_is_a_sentence(manage: Manage, tmp_path: Path, path: str, reason: str) -> None:
+    (tmp_path / "own" / "own.md").mkdir(parents=True)
+    folder = tmp_path / path.removesuffix("/own.md")
+    assert f"{tmp_path / path}: {reason}." in manage.refusal("load_prompts", "mhb", folder, "--name", "own")
+
+
 def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
     manage: Manage, tmp_path: Path, models: str
 ) -> None:

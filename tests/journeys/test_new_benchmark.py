@@ -392,6 +392,12 @@ def test_a_benchmark_starts_only_under_a_new_name(name: str, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_benchmark_needs_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandError, match=r"Cannot write to .*: Not a directory\."):
+        call_command("startbenchmark", "started", under=tmp_path / "file")
+
+
 def open_page(client: Client, person: User, address: str) -> str:
     """Return the page as this person sees it."""
     client.force_login(person)

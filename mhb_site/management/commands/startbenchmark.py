@@ -1,6 +1,7 @@
 """startbenchmark NAME: write the folder of a new benchmark that runs, and its test."""
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,13 @@ class Command(BaseCommand):
         if not is_name or name in registry.names():
             raise CommandError(f"{name!r} is not the name of a new benchmark: use lower-case letters, digits and _.")
         targets = {"folder": under / BENCHMARKS / name, "tests": under / TESTS / name}
+        try:
+            self._write(name, targets)
+        except OSError as error:
+            raise CommandError(f"Cannot write to {error.filename or under}: {error.strerror}.") from error
+        self.stdout.write(f"Run it: .venv/bin/python -m pytest {targets['tests']}. Then change it: docs/benchmarks.md.")
+
+    def _write(self, name: str, targets: Mapping[str, Path]) -> None:
         if existing := [str(target) for target in targets.values() if target.exists()]:
             raise CommandError(f"{', '.join(existing)} exists already.")
         for part, target in targets.items():
@@ -37,4 +45,3 @@ class Command(BaseCommand):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(template.read_text("utf-8").replace("{{ name }}", name), "utf-8")
                 self.stdout.write(str(path))
-        self.stdout.write(f"Run it: .venv/bin/python -m pytest {targets['tests']}. Then change it: docs/benchmarks.md.")
