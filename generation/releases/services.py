@@ -1,5 +1,6 @@
 """Freezes approved samples into releases: a job that any worker can restart from the beginning."""
 
+import errno
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,7 @@ from review.audit import acts, verification
 from review.audit.trail import PERSON_EVENTS, recording_events
 from review.common import notifications
 from review.common.waking import wake_after_commit
+from review.errors import DiskFull
 from review.models import ChainHead, Occasion, User
 from review.rules.state_machine import Ground
 
@@ -154,6 +156,10 @@ def run_freeze(freeze_id: int) -> Freeze:
             _freeze(row)
         except (errors.GenerationError, ValidationError, GivenUp) as error:
             _fail(row, error)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            _fail(row, DiskFull())  # at once: on this disk the next try would fail, too
     return Freeze.objects.get(pk=freeze_id)
 
 

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from itertools import islice
 from typing import Any, Concatenate, Literal, ParamSpec
 from urllib.parse import quote
 
@@ -88,11 +89,22 @@ def refusals_on(form: forms.Form, kind: type[ShownError], *, but: tuple[type[Sho
 
 def download(content: str | Iterable[str] | Iterable[bytes], name: str, content_type: str) -> HttpResponseBase:
     """The response that sends a file of this name: a text, or a stream of its parts."""
-    response: type[HttpResponse | StreamingHttpResponse] = StreamingHttpResponse
-    if isinstance(content, str):
-        response = HttpResponse
     headers = {"Content-Disposition": content_disposition_header(as_attachment=True, filename=name) or ""}
-    return response(content, content_type=content_type, headers=headers)
+    if isinstance(content, str):
+        return HttpResponse(content, content_type=content_type, headers=headers)
+    return StreamingHttpResponse(_begun(content), content_type=content_type, headers=headers)
+
+
+def _begun(parts: Iterable[str | bytes]) -> Iterator[str | bytes]:
+    """The parts, the first of which is made now: what goes wrong until then is shown as a page."""
+    others = iter(parts)
+    first = list(islice(others, 1))
+
+    def all_parts() -> Iterator[str | bytes]:
+        yield from first
+        yield from others
+
+    return all_parts()
 
 
 def posted_data(request: HttpRequest) -> QueryDict | None:

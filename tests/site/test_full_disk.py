@@ -13,6 +13,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
+from bench.rows import bare_release
 from generation.common.storage import IMAGES, store
 from generation.sources import services as sources_services
 from mhb_site.backup import services
@@ -84,6 +85,16 @@ def test_an_upload_that_does_not_fit_before_the_view_is_a_507(
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 1
     file = SimpleUploadedFile("own.csv", b"id,text\n1,fever\n")
     assert client.post(reverse("generation:sources"), {"file": file}).status_code == 507
+
+
+def test_an_export_that_cannot_begin_is_a_507(adela: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first bytes are made before the status is sent."""
+    release = bare_release(("dialogue", [["A1"]]))
+    monkeypatch.setattr("generation.releases.archive.temporary_folder", no_space)
+    client.force_login(adela)
+    address = reverse("generation:release-export", args=[release.name, release.version, "jsonl"])
+    page = client.get(address)
+    assert (page.status_code, SENTENCE in page.content.decode()) == (507, True)
 
 
 def test_a_missing_extra_is_a_sentence_at_start(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:

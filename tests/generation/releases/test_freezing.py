@@ -3,6 +3,7 @@
 Samples that are left out are counted by reason.
 """
 
+import errno
 import json
 import threading
 from datetime import timedelta
@@ -89,6 +90,21 @@ def test_a_worker_that_lost_its_lease_stores_nothing(
         assert services.run_freeze(freeze.pk).status == "queued"
     assert not Release.objects.exists()
     assert services.run_freeze(freeze.pk).status == "done"
+
+
+def test_a_full_disk_ends_a_freeze_with_a_sentence(
+    approved_samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, and not as a freeze that has killed three workers."""
+    freeze = services.start_freeze("own", benchmark="mhb")
+
+    def refuse(_spool: Spool, _sample: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Spool, "add", refuse)
+    ended = services.run_freeze(freeze.pk)
+    assert (ended.status, ended.error, Release.objects.count()) == ("failed", "DiskFull", 0)
+    assert ended.reason.startswith("The site's disk is full")
 
 
 def test_a_sample_withdrawn_during_a_freeze_is_left_out(
