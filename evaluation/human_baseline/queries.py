@@ -112,8 +112,8 @@ class NoticedGroup:
 class NoticedReport:
     """The comparison of physicians and models.
 
-    `asked`: samples with any answer of a physician; `answers`: physicians' answers in total;
-    `samples`: in release order.
+    `asked`: samples with an answer of a physician and a verdict on a model, which alone count;
+    `answers`: physicians' answers to them; `samples`: in release order.
     """
 
     rate: Hidden[Rate]
@@ -138,15 +138,16 @@ def noticed_report(run: Run, reader: object) -> NoticedReport:
     """
     protocol = registry.protocol(run.release.benchmark)
     rate, minimum = protocol.rates[0], plan_of(run, protocol, ()).minimum
-    physicians = _physicians(run)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    counted = _models(run, rate, physicians)
+    all_physicians = _physicians(run)
+    counted = _models(run, rate, all_physicians)
     models = counted.failures()
+    physicians = {sample: count for sample, count in all_physicians.items() if sample in models}
     shown = {}
     answers = 0
     for sample, count in physicians.items():
         answers += count.asked
-        if count.asked >= MIN_SAMPLE_ANSWERS and sample in models:
+        if count.asked >= MIN_SAMPLE_ANSWERS:
             shown[sample] = count
     visible = samples_queries.visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
     listed = []
@@ -203,13 +204,14 @@ class _Models:
 
 
 def _failures(totals: UnitTotals) -> dict[int, dict[str, Failures]]:
+    """Of the samples and endpoints with a verdict that counts."""
     sums: dict[int, dict[str, Failures]] = defaultdict(dict)
     for unit in np.flatnonzero(totals.in_arm).tolist():
         sample = int(totals.units["sample"][unit])
         for place, endpoint in enumerate(totals.models):
             of_unit = totals.sums[place, unit]
             own = Failures(int(of_unit["hits"]), int(of_unit["counted"]))
-            if own.counted or of_unit["excluded"]:
+            if own.counted:
                 sums[sample][endpoint] = _pool([own, sums[sample].get(endpoint, Failures(0, 0))])
     return dict(sums)
 
@@ -224,6 +226,8 @@ def _traps(run: Run, models: _Models, physicians: Mapping[int, PhysicianCount]) 
     labels = samples_queries.term_labels(run.release.benchmark)
     traps = []
     for code, failures in models.by_value(SUBTYPE).items():
+        if not failures:
+            continue
         noticed = asked = 0
         of_models: list[Failures] = []
         for sample, by_endpoint in failures.items():
@@ -259,7 +263,7 @@ def _groups(
         numbers = []
         for sample in samples:
             failures = models[sample].get(endpoint)
-            if failures is not None and failures.counted:
+            if failures is not None:
                 numbers.append([clusters[sample], failures.hits, failures.counted])
         columns = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
         rate = rate_interval(*cluster_totals(columns[0], columns[1], columns[2]), minimum=minimum)

@@ -18,6 +18,7 @@ from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import RunVerdicts
 from generation.models import BatchRole, Endpoint, Release, ReleasedSample
+from generation.samples import errata
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
@@ -106,7 +107,8 @@ def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
 
 def verdicts_given(run: Run, protocol: Protocol) -> tuple[str, ...]:
     """The verdicts that the judges of a run may give on the criteria put to them."""
-    rubrics = Judgment.objects.filter(run=run, votes__isnull=False).order_by()
+    standing = errata.standing(run.release)
+    rubrics = Judgment.objects.filter(run=run, votes__isnull=False, rubric__sample__in=standing).order_by()
     keys = rubrics.values_list("rubric__key", flat=True).distinct()
     return protocol.verdicts_given(keys, str(run.plan.get("preset", "")))
 

@@ -1,7 +1,7 @@
 """A report in the layout of the benchmark's paper: its tables and figures, beside its numbers."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,19 +125,19 @@ def own_numbers(report: Report, columns: Sequence[PaperColumn]) -> dict[str, lis
 
 def _of_samples(report: Report, column: PaperColumn) -> float | None:
     """The number of a column about samples; None for a share of none."""
-    shares: Mapping[str, tuple[int, int]]
     release = report.run.release
+    by_task = samples_by_task(release)
     if column.measure == "drafts":
         shares = release.about.get("draft_shares", {}).get(column.name, {})
+        hits, total = shares.get(column.value, (0, 0))
     elif column.facet:
-        shares = shares_of_samples(release, column.facet, column.name)
+        hits, total = shares_of_samples(release, column.facet, column.name).get(column.value, (0, 0))
     else:
-        shares = samples_by_task(release)
-    hits, total = shares.get(column.value, (0, 0))
+        hits = total = by_task.get(column.value, 0)
     if column.measure == "count":
         return float(total)
     if column.measure == "share":
-        hits, total = total, samples_by_task(release)[""][1]
+        hits, total = total, by_task[""]
     if total:
         return hits / total
     return None

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
+from django.db.models import Case, Count, Exists, F, Model, OuterRef, Q, QuerySet, TextField, Value, When
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, VoidVerdict
@@ -195,13 +195,18 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
 
 
 def unread(run: Run) -> Unread:
-    """The verdicts that no judge gave in a form that can be read; the votes of a panel."""
+    """The verdicts that no judge gave in a form that can be read; the votes of a panel.
+
+    Without withdrawn samples, as `oddities`.
+    """
     if run.judge_id is None or run.origin == Run.Origin.IMPORTED:
         return Unread(0, {})
     rows: QuerySet[Any] = run.judgments.all()
+    sample = "rubric__sample"
     if run.panel:
-        rows = run.votes.all()
+        rows, sample = run.votes.all(), "judgment__rubric__sample"
     ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
+    ended = _without_withdrawn(run, ended, sample)
     counts = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
     key = result_cache.key_of(run, "unread")
     by_error: dict[str, int] = result_cache.cached(key, lambda: dict(counts), run)
@@ -213,6 +218,7 @@ def unread(run: Run) -> Unread:
 def oddities(run: Run) -> tuple[Oddity, ...]:
     """The oddities of a run's responses, by model and ending."""
     odd = Response.objects.filter(Q(like_reasoning=True) | Q(outcome=Response.Outcome.UNKNOWN), run=run).order_by()
+    odd = _without_withdrawn(run, odd, "sample")
     said = Case(When(outcome=Response.Outcome.UNKNOWN, then=F("detail")), default=Value(""), output_field=TextField())
     rows = odd.annotate(said=said).values_list("endpoint__name", "outcome", "said").annotate(n=Count("pk"))
     counts: Counter[tuple[str, str]] = Counter()
@@ -252,7 +258,8 @@ def judgments(
     if arm:
         rows = rows.filter(rubric__sample__version__sample__arm=arm)
     elif verdict:
-        rows = _without(rows, ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED))
+        reworded = ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED)
+        rows = _without(rows, reworded, "rubric__sample")
     if facet == POLARITY and value:
         lookups = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
         rows = rows.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups))
@@ -268,8 +275,7 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
 
     There are few states of a judgment, so each is decided once, by the rule of the frame.
     """
-    withdrawn = errata.withdrawn(run.release).values("sample")
-    rows = _without(rows, ReleasedSample.objects.filter(release=run.release, version__sample__in=withdrawn))
+    rows = _without_withdrawn(run, rows, "rubric__sample")
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
     matches = Q(pk__in=[])
     for outcome, said, status, error in _states(run):
@@ -285,10 +291,20 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
     return rows.filter(matches & ~is_void)
 
 
-def _without(rows: QuerySet[Judgment], samples: QuerySet[ReleasedSample]) -> QuerySet[Judgment]:
+Row = TypeVar("Row", bound=Model)
+
+
+def _without_withdrawn(run: Run, rows: QuerySet[Row], sample: str) -> QuerySet[Row]:
+    """Those on samples that are not withdrawn. `sample`: the lookup of their sample."""
+    withdrawn = errata.withdrawn(run.release).values("sample")
+    samples = ReleasedSample.objects.filter(release=run.release, version__sample__in=withdrawn)
+    return _without(rows, samples, sample)
+
+
+def _without(rows: QuerySet[Row], samples: QuerySet[ReleasedSample], sample: str) -> QuerySet[Row]:
     """Those on other samples. No condition where there are none: it would slow every page."""
     if samples.exists():
-        return rows.exclude(rubric__sample__in=samples)
+        return rows.exclude(**{f"{sample}__in": samples})
     return rows
 
 
@@ -327,12 +343,10 @@ def shares_of_samples(release: Release, facet: str, other: str) -> dict[str, tup
     return shares
 
 
-def samples_by_task(release: Release) -> dict[str, tuple[int, int]]:
-    """Task -> (its samples, its samples), as `shares_of_samples`; '' is all tasks."""
-    counts = errata.standing(release).order_by().values_list("task").annotate(n=Count("pk"))
-    by_task = {task: (n, n) for task, n in counts}
-    total = sum(n for n, _same in by_task.values())
-    return by_task | {"": (total, total)}
+def samples_by_task(release: Release) -> dict[str, int]:
+    """Task -> its samples, without withdrawn ones; '' is all tasks."""
+    by_task = dict(errata.standing(release).order_by().values_list("task").annotate(n=Count("pk")))
+    return by_task | {"": sum(by_task.values())}
 
 
 def has_controls(run: Run) -> bool:

@@ -11,6 +11,7 @@ from evaluation.models import PolicyAnswer, Run
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
 from evaluation.runs.adding import Checks, check_checks
+from evaluation.runs.rows import policy_answers
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
 from generation.llm.types import Request
@@ -122,9 +123,9 @@ def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequen
     calls = Counter[str]()
     if not settings.policies:
         return calls
-    samples, _rubrics = queries.counts_by_task(settings.release)
     for dataset in datasets:
-        texts = min(settings.policy_samples, samples[dataset.task]) * len(set(settings.policies))
+        samples = policy_answers.standing(settings.release, dataset).count()
+        texts = min(settings.policy_samples, samples) * len(set(settings.policies))
         calls += _judge_calls(settings, protocol, dataset, texts)
     return calls
 

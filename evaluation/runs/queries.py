@@ -9,7 +9,7 @@ from decimal import Decimal
 from random import Random
 from typing import Annotated, Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, When
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel
 
@@ -142,7 +142,8 @@ def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[Release
 
     A public one, if there is any: what a server says of it is shown to readers of results.
     """
-    samples = ReleasedSample.objects.filter(release=release).order_by("-split", "position")
+    public_first = Case(When(split=ReleasedSample.Split.PUBLIC, then=0), default=1)
+    samples = ReleasedSample.objects.filter(release=release).order_by(public_first, "position")
     firsts: list[ReleasedSample] = []
     for task in dict.fromkeys([dataset.task for dataset in datasets]):
         firsts.extend(samples.filter(task=task)[:1])

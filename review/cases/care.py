@@ -82,9 +82,11 @@ def _careless_physicians(_state: str | None, _day: date) -> tuple[Care, ...]:
         case=OuterRef("case"), actor=OuterRef("physician"), kind__in=CLAIMS, at__lte=OuterRef("submitted_at")
     )
     rows = _reviews().annotate(began=Subquery(claims.order_by("-id").values("at")[:1]), benchmark=F("case__benchmark"))
-    fields = ("pk", "physician", "benchmark", "verdict", "answers", "began", "submitted_at")
+    # A first review that was retracted since says nothing of its repeat.
+    rows = rows.annotate(repeats_counted=Exists(counted_reviews().filter(pk=OuterRef("case__repeats"))))
+    fields = ("pk", "physician", "benchmark", "verdict", "answers", "began", "submitted_at", "repeats_counted")
     by_physician: dict[int, list[Any]] = defaultdict(list)
-    for row in rows.order_by("id").values_list(*fields, "case__kind", "case__repeats__verdict", named=True):
+    for row in rows.order_by("id").values_list(*fields, "case__repeats__verdict", named=True):
         by_physician[row.physician].append(row)
     hasty = _hasty(list(chain.from_iterable(by_physician.values())))
     frequent = {physician: _most_frequent(found) for physician, found in by_physician.items()}
@@ -92,7 +94,7 @@ def _careless_physicians(_state: str | None, _day: date) -> tuple[Care, ...]:
     found_signs = []
     for physician, found in sorted(by_physician.items(), key=lambda item: people[item[0]].username):
         others = [frequent[p] for p in frequent if p != physician and len(by_physician[p]) >= MIN_ALIKE]
-        repeats = [row for row in found if row.case__kind == Case.Kind.REPEAT]
+        repeats = [row for row in found if row.repeats_counted]
         times = sorted(hasty[row.pk] for row in found if row.pk in hasty)
         (answers, _share), (verdict, _share) = frequent[physician]
         care = Care(

@@ -419,9 +419,16 @@ def _first_pass(rows: Iterable[Any]) -> Share:
 
 
 def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, Any]]:
-    """(first answers, answers to the repeated case) of the physician's repeats before a moment."""
+    """(first answers, answers to the repeated case) of the physician's repeats before a moment.
+
+    Without those whose first answers were retracted since.
+    """
     again = counted_reviews().filter(
-        physician=physician, phase=Phase.COMMIT, case__kind=Case.Kind.REPEAT, submitted_at__lt=before
+        physician=physician,
+        phase=Phase.COMMIT,
+        case__kind=Case.Kind.REPEAT,
+        case__repeats__in=counted_reviews(),
+        submitted_at__lt=before,
     )
     return again.values_list("case__repeats__answers", "answers")
 

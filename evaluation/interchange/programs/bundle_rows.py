@@ -341,22 +341,32 @@ class Rows:
 
     @cached_property
     def oddities(self) -> Counter[tuple[str, str]]:
-        """(model, unknown ending, or '' for text like reasoning) -> responses."""
-        odd = self.responses.filter(pl.col("oddity").is_not_null())
+        """(model, unknown ending, or '' for text like reasoning) -> responses.
+
+        Of no withdrawn sample.
+        """
+        odd = self._standing(self.responses).filter(pl.col("oddity").is_not_null())
         return Counter(odd.select("model", "oddity").iter_rows())
 
     @cached_property
     def judged(self) -> Counter[str]:
-        """Verdicts asked of a judge, or votes of a panel, by error; '': those that were read."""
+        """Verdicts asked of a judge, or votes of a panel, by error; '': those that were read.
+
+        Of no withdrawn sample.
+        """
+        rows = self.judgments
         if self.run["panel"]:
             rows = self.cast
-        else:
-            rows = self.judgments
         asked = pl.col("status").is_in([DONE, FAILED]) & ~pl.col("error").is_in([NO_RESPONSE, NOT_JUDGED])
         is_launched = self.run["judge"] and self.run["origin"] != IMPORTED
         if is_launched:
-            return Counter(rows.filter(asked)["error"].to_list())
+            return Counter(self._standing(rows).filter(asked)["error"].to_list())
         return Counter()
+
+    def _standing(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows on samples that are not withdrawn. `sample`: the name of theirs."""
+        withdrawn = self.samples.filter("withdrawn")["name"]
+        return rows.filter(~pl.col("sample").is_in(withdrawn.implode()))
 
     @property
     def judges(self) -> list[str]:

@@ -84,14 +84,15 @@ def panel_report(
     `given`: the verdicts that its judges may give. `cast`: all votes.
     """
     frame = frame.only(~pl.col("why").is_in(VOIDS))
-    used = set(cast["voted"].unique())
+    votes_counted = frame.on(cast)
+    used = set(votes_counted["voted"].unique())
     verdicts = sorted({*given, *used})
     votes, warm = {}, {}
     for judge in judges:
         for repeat in range(min(judgments, 2)):
             votes[judge, repeat] = np.full(frame.rows.height, -1)
             warm[judge, repeat] = np.full(frame.rows.height, -1)
-    for (judge, number, verdict, is_warm), of_judge in frame.on(cast).group_by("judge", "number", "voted", "warm"):
+    for (judge, number, verdict, is_warm), of_judge in votes_counted.group_by("judge", "number", "voted", "warm"):
         if (judge, number) in votes:
             rows = as_array(of_judge["row"])
             votes[judge, number][rows] = verdicts.index(verdict)

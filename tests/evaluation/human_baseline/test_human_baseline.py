@@ -122,6 +122,17 @@ def test_what_physicians_noticed_in_a_withdrawn_sample_does_not_count(run: Run) 
     assert (trap.samples, trap.answers) == (4, 8)
 
 
+def test_a_sample_without_a_verdict_on_a_model_is_in_no_number(run: Run) -> None:
+    """As for the models, so for the physicians: both are compared on the same samples."""
+    seen = next(sample for sample in queries.noticed_report(run, OPERATOR).samples if sample.physicians.noticed == 2)
+    Judgment.objects.filter(run=run, rubric__sample__key=seen.key).update(verdict="", status="failed")
+    report = queries.noticed_report(run, OPERATOR)
+    assert (report.asked, report.answers, len(report.samples)) == (4, 8, 4)
+    [trap] = report.traps
+    assert (trap.samples, trap.answers, trap.physicians) == (4, 8, None)
+    assert {group.name: group.samples for group in report.groups} == {"none": 3, "some": 1, "all": 0}
+
+
 def test_nothing_is_reported_on_small_groups(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MINIMUM", 11)
     monkeypatch.setattr(queries, "MIN_SAMPLE_ANSWERS", 3)
@@ -151,7 +162,7 @@ def test_the_report_is_empty_when_no_physician_was_asked(db: None, rui: User) ->
     run = judged_run(bare_release(("dialogue", [["A1"]])), "one")
     client = Client()
     client.force_login(rui)
-    assert "No physician was asked" in text_of(client.get(reverse("evaluation:human-baseline", args=[run.pk])))
+    assert "No sample has both" in text_of(client.get(reverse("evaluation:human-baseline", args=[run.pk])))
     assert queries.noticed_report(run, OPERATOR).traps == ()
 
 

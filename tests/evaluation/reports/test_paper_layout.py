@@ -56,9 +56,11 @@ def test_withdrawn_samples_are_in_no_table_of_samples() -> None:
     """As the report says: they count nowhere."""
     release = bare_release(("dialogue", [["A1"], ["A1"]]))
     assert queries.shares_of_samples(release, "subtype", "") == {"A1": (0, 1)}
+    assert queries.samples_by_task(release) == {"dialogue": 1, "": 1}
     Sample.objects.update(status=Sample.Status.APPROVED)
     errata.withdraw(Sample.objects.get().pk, actor=None, reason="Wrong.")
     assert queries.shares_of_samples(release, "subtype", "") == {}
+    assert queries.samples_by_task(release) == {"": 0}
 
 
 @pytest.mark.django_db

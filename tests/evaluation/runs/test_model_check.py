@@ -59,7 +59,7 @@ def work(pk: int) -> None:
 def test_a_trial_sends_a_public_sample_where_there_is_one(release: Release) -> None:
     """A server may quote what it was sent, and readers of results see what it says."""
     made = release.samples.order_by("position")[0]
-    for position, split in ((10, "held-out"), (11, "public")):
+    for position, split in ((10, "held-out"), (11, "secret"), (12, "public")):
         fields = {"version": made.version, "exported": made.exported, "task": "report", "key": split}
         ReleasedSample.objects.create(release=release, position=position, split=split, **fields)
     reports = [data for data in registry.protocol("mhb").datasets if data.task == "report"]

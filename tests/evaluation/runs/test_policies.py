@@ -22,6 +22,7 @@ from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.models import Call, Release
+from generation.samples import errata
 from review.models import User
 from tests.engine import Manage, endpoint, evaluate_release, launch_run, make_release_with_controls
 
@@ -88,6 +89,11 @@ def test_the_estimate_has_the_judges_calls_on_fixed_texts(release: Release, mode
     sample = estimate_run(RunSettings(**given, policies=TEXTS))
     more = sum(line.requests for line in sample.lines) - sum(line.requests for line in without.lines)
     assert more == len(TEXTS) * release.rubrics_count
+    withdrawn = release.samples.order_by("position")[0]
+    errata.withdraw(withdrawn.version.sample_id, actor=None, reason="Wrong.")
+    sample = estimate_run(RunSettings(**given, policies=TEXTS))
+    more = sum(line.requests for line in sample.lines) - sum(line.requests for line in without.lines)
+    assert more == len(TEXTS) * (release.rubrics_count - withdrawn.rubrics.count())
 
 
 def test_a_fixed_text_of_no_benchmark_is_refused(release: Release, models: str) -> None:

@@ -10,8 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from review.assignments.retraction import retract_reviews
+from review.audit.trail import recording_events
 from review.calibration import queries
 from review.cases import services as cases_services
+from review.cases.care import careless_physicians
 from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
@@ -326,6 +329,21 @@ def review_alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **or
     claim_and_submit(ana, answers)
 
 
+def test_a_repeat_of_a_retracted_review_is_no_sign_of_carelessness(ana: User, adela: User) -> None:
+    for number in range(3):
+        open_case(number, policy=Policy(secondary=False))
+        claim_and_submit(ana, approval())
+    originals = list(Review.objects.order_by("pk"))
+    for number, original in enumerate(originals, 3):
+        review_alone(ana, Case.Kind.REPEAT, number, rejection(), repeats=original)
+    [care] = careless_physicians()
+    assert (care.repeats, care.changed, "changed" in care.signs) == (3, 3, True)
+    with recording_events():
+        retract_reviews(originals[:1], adela)
+    signs = {care.physician: care.signs for care in careless_physicians()}
+    assert "changed" not in signs.get(ana.pk, ()), "two repeats are too few"
+
+
 def test_calibration_and_repeats_enter_the_figures_a_week_later(ana: User, clock: Clock) -> None:
     case = open_case(1, policy=Policy(secondary=False))
     claim_and_submit(ana, approval())
@@ -346,6 +364,9 @@ def test_calibration_and_repeats_enter_the_figures_a_week_later(ana: User, clock
     assert (later.repeat_verdicts.part, later.repeat_verdicts.whole) == (0, 1)
     assert (later.repeat_answers.part, later.repeat_answers.whole) == (4, 5)
     assert later.cases == 3
+    Retraction.objects.create(review=original, at=timezone.now())
+    without_original = figures(ana)
+    assert (without_original.repeat_verdicts.whole, without_original.repeat_answers.whole) == (0, 0)
 
 
 def test_counting_ones_own_answers_does_not_reveal_the_copies(ana: User, browse: Browse, clock: Clock) -> None:
