@@ -103,14 +103,18 @@ def rate_intervals(
         if not totals[row]:
             intervals.append(RateInterval(None, None, None, Method.UNDEFINED, 0, 0))
             continue
-        value = min(1.0, max(0.0, share))
-        counted = value, clusters[row], counts[row]
+        effective_n: float | None = None
+        low = high = None
         if clusters[row] < minimum or not has_interval[row]:
-            intervals.append(_interval(*counted, Method.TOO_FEW, None))
+            method = Method.TOO_FEW
         elif n is None and most[row] <= 1:
-            intervals.append(_interval(*counted, Method.WILSON, float(counts[row])))
+            method, effective_n = Method.WILSON, float(counts[row])
         else:
-            intervals.append(_interval(*counted, Method.CLUSTERED, min(float(counts[row]), effective[row])))
+            method, effective_n = Method.CLUSTERED, min(float(counts[row]), effective[row])
+        value = min(1.0, max(0.0, share))
+        if effective_n is not None:
+            low, high = wilson(value * effective_n, effective_n)
+        intervals.append(RateInterval(value, low, high, method, clusters[row], counts[row], effective_n))
     return intervals
 
 
@@ -124,14 +128,6 @@ def _effective_counts(estimates: Ratios) -> Floats:
     variance += PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + centre**2) / (1 - share)
     effective: Floats = centre * (1 - centre) / variance / padded
     return effective
-
-
-def _interval(value: float, clusters: int, n: int, method: Method, effective_n: float | None) -> RateInterval:
-    """Wilson's interval of a rate with an effective number of criteria; without one, none."""
-    if effective_n is None:
-        return RateInterval(value, None, None, method, clusters, n)
-    low, high = wilson(value * effective_n, effective_n)
-    return RateInterval(value, low, high, method, clusters, n, effective_n)
 
 
 def f_intervals(hits: Floats, sizes: Floats, *, weight: float = 2.0, minimum: int = MINIMUM) -> list[RateInterval]:
