@@ -14,6 +14,7 @@ from generation.models import Batch, Release, ReleasedSample, SampleVersion, Sou
 from generation.probes.measuring import ProbeCase
 from generation.recipes import registry
 from generation.recipes.labelled import LabelledAnswers, choice
+from generation.samples import errata
 
 MAX_CASES = 20_000
 READ = 500
@@ -66,10 +67,10 @@ def _with_origins(answers: LabelledAnswers, shares: str) -> LabelledAnswers:
 
 
 def cases_of_release(release: Release) -> Iterator[ProbeCase]:
-    """The labelled answers of a release, the held-out ones included."""
+    """The labelled answers of a release, the held-out ones included, without withdrawn samples."""
     if not has_labelled_answers(release.benchmark):
         return
-    rows = ReleasedSample.objects.filter(release=release).order_by("position")
+    rows = errata.standing(release).order_by("position")
     columns = ("key", "exported__content", "split", *_COLUMNS)
     for key, content, split, source, external_id, *about in _chunks(rows, columns):
         if is_drawn(f"{source}\n{external_id}", release.samples_count):

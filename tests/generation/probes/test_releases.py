@@ -21,6 +21,7 @@ from generation.releases import services as releases_services
 from generation.releases.data_card import data_card
 from generation.releases.export import Export
 from generation.releases.freezing.composition import Composition
+from generation.samples import errata
 
 pytestmark = pytest.mark.django_db
 PAIRS = 60
@@ -86,6 +87,8 @@ def test_a_freeze_probes_by_itself_and_everybody_is_told(
     assert json.loads(shown)["probes"] == exported["probes"]
     code, again, _errors = manage("probe_release", "own", "--again", "--json")
     assert (code, json.loads(again)["probes"]) == (1, exported["probes"])
+    errata.withdraw(release.samples.order_by("position")[0].version.sample_id, actor=None, reason="Wrong.")
+    assert services.probed(release).cases == PAIRS - 1
 
 
 def test_held_out_samples_are_named_to_those_who_may_see_them(source: Source, rui: Any, admin_client: Client) -> None:
