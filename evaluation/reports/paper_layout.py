@@ -1,7 +1,7 @@
 """A report in the layout of the benchmark's paper: its tables and figures, beside its numbers."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,7 @@ def _of_samples(report: Report, column: PaperColumn) -> float | None:
     release = report.run.release
     by_task = samples_by_task(release)
     if column.measure == "drafts":
-        shares = release.about.get("draft_shares", {}).get(column.name, {})
+        shares: Mapping[str, tuple[int, int]] = release.about.get("draft_shares", {}).get(column.name, {})
         hits, total = shares.get(column.value, (0, 0))
     elif column.facet:
         hits, total = shares_of_samples(release, column.facet, column.name).get(column.value, (0, 0))

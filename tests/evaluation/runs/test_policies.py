@@ -89,11 +89,9 @@ def test_the_estimate_has_the_judges_calls_on_fixed_texts(release: Release, mode
     sample = estimate_run(RunSettings(**given, policies=TEXTS))
     more = sum(line.requests for line in sample.lines) - sum(line.requests for line in without.lines)
     assert more == len(TEXTS) * release.rubrics_count
-    withdrawn = release.samples.order_by("position")[0]
-    errata.withdraw(withdrawn.version.sample_id, actor=None, reason="Wrong.")
-    sample = estimate_run(RunSettings(**given, policies=TEXTS))
-    more = sum(line.requests for line in sample.lines) - sum(line.requests for line in without.lines)
-    assert more == len(TEXTS) * (release.rubrics_count - withdrawn.rubrics.count())
+    errata.withdraw(release.samples.order_by("position")[0].version.sample_id, actor=None, reason="Wrong.")
+    of_fewer = estimate_run(RunSettings(**given, policies=TEXTS))
+    assert sum(line.requests for line in of_fewer.lines) < sum(line.requests for line in sample.lines)
 
 
 def test_a_fixed_text_of_no_benchmark_is_refused(release: Release, models: str) -> None:
