@@ -10,11 +10,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from generation.models import Batch, Release, ReleasedSample, SampleVersion, Source
+from generation.models import Batch, Release, ReleasedSample, Sample, SampleVersion, Source
 from generation.probes.measuring import ProbeCase
 from generation.recipes import registry
 from generation.recipes.labelled import LabelledAnswers, choice
-from generation.samples import errata
 
 MAX_CASES = 20_000
 READ = 500
@@ -70,7 +69,8 @@ def cases_of_release(release: Release) -> Iterator[ProbeCase]:
     """The labelled answers of a release, the held-out ones included, without withdrawn samples."""
     if not has_labelled_answers(release.benchmark):
         return
-    rows = errata.standing(release).order_by("position")
+    standing = release.samples.exclude(version__sample__status=Sample.Status.WITHDRAWN)
+    rows = standing.order_by("position")
     columns = ("key", "exported__content", "split", *_COLUMNS)
     for key, content, split, source, external_id, *about in _chunks(rows, columns):
         if is_drawn(f"{source}\n{external_id}", release.samples_count):
