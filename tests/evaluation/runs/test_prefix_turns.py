@@ -22,13 +22,16 @@ from evaluation.runs import services, work
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.settings import RunSettings
 from generation.engine.worker_lane import RunningLane
+from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Release
 from generation.models.work import Work
 from review.models import User
-from tests.engine import bare_release, endpoint, evaluate_release, launch_run, simulator
+from tests.engine import bare_release, endpoint, evaluate_release, launch_run, no_long_waits, simulator
 from tests.generation.llm.helpers import app_of, completion
 from tests.populations import population
+
+__all__ = ["no_long_waits"]
 
 pytestmark = pytest.mark.django_db
 CRITERIA = (["A1"], ["C2"], ["A3"], ["A1"])
@@ -41,10 +44,25 @@ def release() -> Release:
 
 
 class Judge:
-    """An endpoint that sees which judgments are under way; `ended`: beginnings that are warm."""
+    """An endpoint that sees which judgments are under way; `ended`: beginnings that are warm.
 
-    def __init__(self, *, dies: bool = False, cached: int = 0, written: int = 0, fails: int = 0) -> None:
+    `meets`: its first call ends once another is under way. `is_dead`: it is gone once the first of a beginning has ended, until a test revives it.
+    """
+
+    def __init__(
+        self,
+        *,
+        dies: bool = False,
+        is_dead: bool = False,
+        meets: bool = False,
+        cached: int = 0,
+        written: int = 0,
+        fails: int = 0,
+    ) -> None:
         self.dies, self.cached, self.written, self.fails = dies, cached, written, fails
+        self.is_dead = is_dead
+        self.meets = meets
+        self.prompts: Counter[str] = Counter()  # that were answered
         self.begun: Counter[str] = Counter()
         self.ended: set[str] = set()
         self.cold: Counter[str] = Counter()  # calls of a beginning before one of it had ended
@@ -61,15 +79,22 @@ class Judge:
         self.keys[beginning].add(body.get("prompt_cache_key", ""))
         if beginning not in self.ended:
             self.cold[beginning] += 1
-        if self.dies and self.begun[beginning] == 1 and request.transport:
+        is_cut = self.dies and self.begun[beginning] == 1
+        is_cut |= self.is_dead and beginning in self.ended
+        if is_cut and request.transport:
             request.transport.close()  # between the warming call and the rest
         self.now += 1
         self.most = max(self.most, self.now)
+        for _ in range(1_000):  # ten seconds
+            if self.meets and self.most < 2:
+                await asyncio.sleep(0.01)
         await asyncio.sleep(self.dice.uniform(0.01, 0.05))  # so that answers come in another order
         self.now -= 1
         if self.begun[beginning] <= self.fails:
             return web.json_response({"error": {"message": "busy"}}, status=500)
         self.ended.add(beginning)
+        if not is_cut:
+            self.prompts[body["messages"][-1]["content"]] += 1
         answer = completion(json.dumps({"explanation": "So.", "criteria_met": True}))
         details = {"cached_tokens": self.cached, "cache_write_tokens": self.written}
         answer["usage"]["prompt_tokens_details"] = details
@@ -83,7 +108,7 @@ def judged(release: Release, judge: Judge, **fields: Any) -> Run:
 
 
 def test_one_judgment_of_an_answer_ends_before_its_others_begin(release: Release) -> None:
-    judge = Judge()
+    judge = Judge(meets=True)
     run = judged(release, judge, prompt_cache_key=True)
     assert run.status == Run.Status.FINISHED
     assert sorted(judge.begun.values()) == [1, 1, 4, 4, 4, 4, 4, 4]
@@ -107,6 +132,27 @@ def test_whatever_befalls_the_first_call_every_judgment_is_made_and_paid_for_onc
     paid = Call.objects.filter(job=run, endpoint__name="judge", error="", hit_of=None)
     assert paid.count() == Judgment.objects.filter(run=run).count() == 26
     assert all(call.tokens_cached <= call.tokens_in for call in paid)
+
+
+@pytest.mark.usefixtures("no_long_waits")
+def test_an_endpoint_that_dies_between_the_first_call_and_the_others_is_asked_for_these_alone(release: Release) -> None:
+    judge = Judge(is_dead=True)
+    with run_in_background(app_of(judge.answer)) as url:
+        endpoint(url, "judge", concurrency=8)
+        run = evaluate_release(release, url, "m-1", "m-2", judge="judge")
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+        judge.is_dead = False
+        jobs_services.resume(run.pk)
+        work.work_on_run(run.pk)
+        services.retry_failed(run.pk)  # what was cut off too often by itself
+        work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    assert set(Judgment.objects.filter(run=run).values_list("status", flat=True)) == {Work.Status.DONE}
+    assert judge.prompts == Counter(dict.fromkeys(judge.prompts, 1)), "nothing that was answered is asked again"
+    assert (
+        len(judge.prompts) == Call.objects.filter(job=run, endpoint__name="judge", error="", hit_of=None).count() == 26
+    )
 
 
 def verdicts(run: Run) -> list[tuple[Any, ...]]:
