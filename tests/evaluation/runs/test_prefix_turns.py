@@ -46,7 +46,8 @@ def release() -> Release:
 class Judge:
     """An endpoint that sees which judgments are under way; `ended`: beginnings that are warm.
 
-    `meets`: its first call ends once another is under way. `is_dead`: it is gone once the first of a beginning has ended, until a test revives it.
+    `meets`: its first call ends once another is under way. `is_dead`: it is gone once the first of
+    a beginning has ended, until a test revives it.
     """
 
     def __init__(
