@@ -105,6 +105,17 @@ def test_the_rule_is_in_the_physicians_language(name: str) -> None:
             assert rule.text[:60] not in html
 
 
+def test_who_judges_a_stage_does_not_see_how_the_trace_ended() -> None:
+    """As the judge, which the paper gives the stage and those before it (equation 12)."""
+    _protocol, content, text, _rubrics = CASES["clinhallu"]
+    seen = {}
+    for stage in OWN:
+        page = CLINHALLU.judged_page(Sample("s", "", content), [Rubric(stage, "c")], "", text)  # type: ignore[misc]
+        seen[stage] = [own for own, words_of_it in OWN.items() if words_of_it in str(page)]
+        assert "A. Pneumonia" not in str(page).replace("('A', 'Pneumonia')", "")
+    assert seen == {"visual": ["visual"], "knowledge": ["visual", "knowledge"], "reasoning": list(OWN)}
+
+
 def test_mhbs_rule_says_what_a_criterion_is_and_how_to_decide() -> None:
     protocol, content, text, rubrics = CASES["mhb"]
     assert protocol.judged_page is not None

@@ -4,7 +4,7 @@ All of them see the images, as in the paper's equations 7 and 12; the released c
 the visual one alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,10 +16,20 @@ from evaluation.protocol import Decision, Judging, Rubric, Sample
 from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompt
 from generation.recipes.recipe import ReplyShape
-from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, STAGES, VISUAL, Trace, read_trace, request_with_images
+from mhb_site.benchmarks.clinhallu.trace_text import (
+    KNOWLEDGE,
+    REASONING,
+    STAGES,
+    VISUAL,
+    Trace,
+    read_trace,
+    request_with_images,
+)
 
 PROMPTS = Path(__file__).parent / "prompts"
 ANSWER = "answer"
+# The earlier stages that a stage's judge is shown, of the reference and of the model.
+SUPPORT: Mapping[str, Sequence[str]] = {VISUAL: (), KNOWLEDGE: (VISUAL,), REASONING: (VISUAL, KNOWLEDGE)}
 JUDGE_ANSWER = read_prompt(PROMPTS / "judge_answer.md")
 JUDGE_STAGE: Mapping[str, Prompt] = {stage: read_prompt(PROMPTS / f"judge_{stage}.md") for stage in STAGES}
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.01, 0.9, 4096
@@ -102,12 +112,11 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, imag
         "reference": reference.stage(stage),
         "candidate": trace.stage(stage),
     }
-    if stage != VISUAL:
-        support = {}
-        for earlier in (VISUAL, KNOWLEDGE):
-            if earlier != stage:
-                support[f"reference {earlier}"] = reference.stage(earlier)
-                support[f"candidate {earlier}"] = trace.stage(earlier)
+    support = {}
+    for earlier in SUPPORT[stage]:
+        support[f"reference {earlier}"] = reference.stage(earlier)
+        support[f"candidate {earlier}"] = trace.stage(earlier)
+    if support:
         data["support"] = support
     return _request(JUDGE_STAGE[stage], sample, data, STAGE_RULE, images=images or stage == VISUAL)
 

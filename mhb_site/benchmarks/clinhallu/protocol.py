@@ -33,6 +33,7 @@ from mhb_site.benchmarks.clinhallu.judging import (
     HALLUCINATED,
     PROMPTS,
     STAGE_RULE,
+    SUPPORT,
     SUPPORTED,
     TEMPERATURE,
     WRONG,
@@ -129,14 +130,18 @@ def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str],
 
 
 def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: str) -> Sequence[Block]:  # noqa: ARG001
-    """What the judges of these rubrics are given, for physicians: reference and answer, with the rules."""
+    """What the judges of these rubrics are given, and no more: a stage after it would tell how it ended."""
     trace, reference_trace = read_trace(text), sample.content["trace"]
     keys = [rubric.key for rubric in rubrics]
     judged_stages = [stage for stage in STAGE_LABELS if stage in keys]
     blocks = list(question_blocks(sample.content))
-    if set(judged_stages) - {VISUAL}:
-        rows = [(label, reference_trace[stage], trace.stage(stage)) for stage, label in STAGE_LABELS.items()]
-        blocks.append(Table(_("All steps, for context"), (_("Step"), _("Reference"), _("Model")), tuple(rows)))
+    shown_stages = set[str]().union(*(SUPPORT[stage] for stage in judged_stages))
+    rows = []
+    for stage, label in STAGE_LABELS.items():
+        if stage in shown_stages:
+            rows.append((label, reference_trace[stage], trace.stage(stage)))
+    if rows:
+        blocks.append(Table(_("Steps before it, for context"), (_("Step"), _("Reference"), _("Model")), tuple(rows)))
     for stage in judged_stages:
         pair = ((reference_trace[stage], trace.stage(stage)),)
         blocks.append(Table(STAGE_LABELS[stage], (_("Reference"), _("To judge")), pair))
@@ -145,7 +150,7 @@ def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: s
     if ANSWER in keys:
         blocks.append(Text(_("The answer to judge"), trace.answer))
         blocks.append(Text(_("The judge's rule for answers"), ANSWER_RULE, "rule"))
-    return [*blocks, Text(_("The model's whole trace, for context"), text)]
+    return blocks
 
 
 def parts(text: str) -> Sequence[tuple[str, str]]:

@@ -1,11 +1,12 @@
-"""Django's makemessages that also collects error messages and what benchmarks declare in JSON.
+"""Django's makemessages that also collects error messages, what benchmarks declare in JSON, and how
+judges decide.
 
-xgettext reads neither docstrings nor JSON.
+xgettext reads neither docstrings, JSON nor prompts.
 """
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ DECLARED = tuple(
         *("roles", "taxonomy"),
     )
 )
+RULES = ("How to decide", "What a criterion is, and when it is met")  # headings of judges' prompts
 TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition", "note")
 
 
@@ -38,23 +40,46 @@ class SourceFile(makemessages.BuildFile):
         return self.translatable.file in DECLARED
 
     @cached_property
+    def is_judges_prompt(self) -> bool:
+        path = Path(self.path)
+        return path.name == "judge.md" and path.parent.name == "prompts"
+
+    @cached_property
     def is_templatized(self) -> bool:  # makes Django prepare a copy, and remove it
-        return self.has_errors or self.is_declared or super().is_templatized
+        return self.has_errors or self.is_declared or self.is_judges_prompt or super().is_templatized
 
     def preprocess(self) -> None:
-        if not (self.has_errors or self.is_declared):
+        source = Path(self.path).read_text(encoding="utf-8")
+        texts: Iterable[str]
+        if self.is_declared:
+            texts = declared_texts(json.loads(source), "label")
+        elif self.is_judges_prompt:
+            texts = rules(source)
+        elif self.has_errors:
+            texts = messages(source)
+        else:
             super().preprocess()
             return
-        source = Path(self.path).read_text(encoding="utf-8")
-        texts = declared_texts(json.loads(source), "label") if self.is_declared else messages(source)
         marked = "".join(f"\n_({text!r})" for text in texts)
-        Path(self.work_path).write_text(("" if self.is_declared else source) + marked, encoding="utf-8")
+        if self.has_errors:
+            marked = source + marked
+        Path(self.work_path).write_text(marked, encoding="utf-8")
 
 
 def messages(source: str) -> list[str]:
     """The docstrings of the derived classes in `source`, formatted as `message` looks them up."""
     classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.bases]
     return [" ".join((ast.get_docstring(node) or "").split()) for node in classes]
+
+
+def rules(prompt: str) -> list[str]:
+    """How a judge decides, which physicians are shown; the form before it is in `form.json`."""
+    found = []
+    for part in prompt.partition("\n=== user")[0].split("\n## ")[1:]:
+        heading, _newline, text = part.partition("\n")
+        if heading in RULES:
+            found.append(text.rpartition("$rubric_form")[2].strip())
+    return found
 
 
 def declared_texts(part: Any, name: str = "") -> Iterator[str]:

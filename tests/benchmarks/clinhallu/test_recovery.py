@@ -179,7 +179,7 @@ def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Cli
     assert 'class="flow flow--fixed"' in page
     assert "style=" not in page.split("<main")[1]
 
-    # Physicians see the whole trace, but neither model nor verdict; agreement is reported per
+    # Physicians see what the judge saw, but neither model nor verdict; agreement is reported per
     # rubric.
     Assignment.objects.update(hold=Assignment.Hold.DONE)  # of the sample's own case
     start_validation(run.pk, n=40)
@@ -191,7 +191,8 @@ def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Cli
     response_of_case = {item.case_id: item.response_id for item in items}
     continued = next(item for item in items if item.response.variant == "rep-k")
     shown = json.dumps(blocks_to_json(continued.case.frozen.blocks))
-    assert "Knowledge Recall" in shown
+    assert "Visual recognition" in shown
+    assert "Knowledge recall" not in shown
     assert continued.response.sample.exported["content"]["images"][0] in shown
     assert "sim-" not in shown
     physicians = [account(f"doc{n}") for n in range(2)]
