@@ -2,6 +2,7 @@
 recognises criteria."""
 
 import asyncio
+import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -108,6 +109,17 @@ def test_every_subtype_can_be_planted_in_both_tasks():
     for task, task_templates in templates().items():
         assert {template.subtype for template in task_templates if template.language == "en"} == subtypes, task
     assert all(set(table) == subtypes for table in FAILURE_RATES.values())
+
+
+def test_multimodal_traps_join_text_and_structured_data():
+    """As in the paper's Table 1: what is only missing (a picture, a sound) is of type A1."""
+    for task, template in ALL_TEMPLATES:
+        if template.subtype == taxonomy.MULTIMODAL:
+            about = f"{template.user_line} {template.bait}"
+            assert re.search(r"\b(table|column|listed)\b", about), (task, template.key)
+            assert re.search(r"\b(text|narrative|summary)\b", about), (task, template.key)
+    definition = taxonomy.subtypes(taxonomy.TERMS)[taxonomy.MULTIMODAL].definition
+    assert "never provided" not in definition
 
 
 # ------------------------------------------------------------------------------------ the generator
