@@ -198,6 +198,7 @@ def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:
     unused = Q(batch__status__in=ended, status=Status.FAILED)
     unused |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
     unused |= Q(status=Status.DROPPED, error=Draft.ERASED)
+    unused |= Q(gate=Draft.Gate.RETURNED)  # the draft that follows it tells
     return Draft.objects.filter(batch__benchmark=benchmark).exclude(unused)
 
 

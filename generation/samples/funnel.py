@@ -344,10 +344,10 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
 def _count_drawn_again(benchmark: str, batches: list[int]) -> int:
     """The records with earlier drafts, in batches that may draw what had been discarded."""
     earlier = Draft.objects.filter(
-        batch__benchmark=benchmark, batch__lt=OuterRef("batch"), record=OuterRef("record"), parent=None, sample=None
+        batch__benchmark=benchmark, batch__lt=OuterRef("batch"), record=OuterRef("record"), sample=None
     )
     drawn = Draft.objects.filter(
-        Exists(earlier.exclude(status=Draft.Status.FAILED)),
+        Exists(earlier.exclude(Q(status=Draft.Status.FAILED) | Q(gate=Draft.Gate.RETURNED))),
         batch__in=batches, batch__draw__again=True, batch__comparison=None, parent=None, sample=None,
     )  # fmt: skip
     return drawn.values("record").distinct().count()

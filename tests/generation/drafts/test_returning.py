@@ -28,9 +28,12 @@ class Findings:
     """Models whose checker finds an answer to the next `left` questions that it is asked."""
 
     left = 0
+    breaks = False  # whether the generator cannot mend what was found
     url = ""
 
     def reply(self, model: str, messages: Any, seed: int) -> str | None:
+        if self.breaks and any("<<<REJECTED\n{" in message.text for message in messages):
+            return "I cannot."
         if "# MHB checker" in messages[0].content and self.left:
             self.left -= 1
             return json.dumps({"answerable": True, "answer": "It was 5.", "where": "Blood cultures grew nothing."})
@@ -117,6 +120,19 @@ def test_the_funnel_counts_what_was_sent_back(findings: Findings, tmp_path: Path
     page = client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
     assert "Checks sent 2 drafts back to the generator" in page
     assert "state=returned" in page
+
+
+def test_a_record_whose_next_draft_failed_is_offered_like_others_that_failed(
+    findings: Findings, tmp_path: Path
+) -> None:
+    source = reports(tmp_path)
+    findings.breaks = True
+    first = run(source, findings, 1)
+    assert [draft.status for draft in first.drafts.order_by("pk")] == [Work.Status.DROPPED, Work.Status.FAILED]
+    second = run(source, findings, 0, again=True)
+    assert gates(second) == [""]
+    report = funnel.funnel("mhb", [first.pk, second.pk])
+    assert (report.adds_up, report.drawn_again) == (True, 0), "nothing of it had been discarded"
 
 
 def test_a_discarded_record_is_drawn_again_only_on_request(findings: Findings, tmp_path: Path, adela: User) -> None:
