@@ -123,7 +123,7 @@ def render_case(
         "blind": blind,
         "first_look_due": first_look_due,
         "first_page": blind and turn.draft is None and (first_look_due or not requires_first_look(case)),
-        "folded": blind and not spec.policy.reveal_first_look,
+        "folded": blind and spec.form.asks_verdict and not spec.policy.reveal_first_look,
         "view": view,
         "local": local_draft_key(turn),
         "stale": stale,

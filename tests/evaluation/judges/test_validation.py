@@ -380,7 +380,9 @@ def test_a_case_names_no_model_no_judge_and_no_verdict(release: Release) -> None
     assert assignment is not None
     client = Client()
     client.force_login(physician)
-    page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
+    response = client.get(reverse("review:case", args=[assignment.pk]))
+    assert not response.context["folded"], "the judge was told what was planted; nobody asks how natural it is"
+    page = response.content.decode()
     item = ValidationItem.objects.get(case=assignment.case_id)
     assert item.response.text in page
     for word in ("model-x", "model-y", "the-judge", "Because the judge", f"run-{run.pk}", 'name="verdict"'):
