@@ -6,6 +6,7 @@ from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.db import DataError
 from django.db.models import Model
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -18,6 +19,12 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Only filters that the page offers: any other would tell what its rows hide."""
+        offered = {"pk", self.opts.pk.name, *self.list_filter}
+        field = lookup.split(LOOKUP_SEP)[0]
+        return field in offered and super().lookup_allowed(lookup, value, request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The list; values of filters that no row can have lead to the list without them."""

@@ -11,6 +11,7 @@ from django.urls import NoReverseMatch, reverse
 from knox.models import AuthToken
 
 from generation.models import TaxonomyTerm
+from review.admin import CaseTextAdmin
 from review.audit import verification
 from review.models import Audit, Event, PersonEvent, User
 from review.rules.permissions import UserRole
@@ -88,6 +89,41 @@ def test_opening_a_case_or_what_was_written_about_it_is_recorded(
     assert not reads.exists()
     assert admin_client.get(reverse(f"admin:review_{model}_change", args=[rows[model].pk])).status_code == 200
     assert [read.data["case"] for read in reads] == [case.pk]
+
+
+@pytest.mark.parametrize(
+    ("model", "lookup"),
+    [
+        ("review_review", "verdict__exact=approve"),
+        ("review_review", "verdict__exact=reject"),
+        ("review_review", "inadequate__exact=1"),
+        ("review_review", "answers__icontains=fever"),
+        ("review_review", "case__spec__icontains=fever"),
+        ("review_case", "spec__icontains=fever"),
+        ("review_case", "reviews__verdict=reject"),
+        ("review_event", "data__icontains=reject"),
+        ("review_assignment", "token__isnull=0"),
+        ("review_user", "password__startswith=argon2"),
+        ("mfa_authenticator", "data__secret__startswith=A"),
+    ],
+)
+def test_no_list_is_filtered_by_what_its_rows_hide(admin_client: Client, ana: User, model: str, lookup: str) -> None:
+    """No verdict, word or secret can be learned without the record of a read."""
+    case_in_secondary(ana)
+    assert admin_client.get(f"{reverse(f'admin:{model}_changelist')}?{lookup}").status_code == 400
+
+
+def test_lists_are_filtered_by_what_they_offer(admin_client: Client, ana: User) -> None:
+    case = case_in_secondary(ana)
+    for lookups in ("role__exact=primary", f"id__exact={case.reviews.get().pk}", "role__exact=primary&o=-5.1&q=reject"):
+        page = admin_client.get(f"{reverse('admin:review_review_changelist')}?{lookups}")
+        assert (page.status_code, page.context["cl"].result_count) == (200, 1), lookups
+
+
+def test_no_list_is_searched_in_what_its_rows_hide() -> None:
+    for model, page in admin.site._registry.items():
+        if isinstance(page, CaseTextAdmin):
+            assert {*page.search_fields} <= {*page.list_display, "lineage"}, model
 
 
 def test_tokens_cannot_be_created(admin_client: Client, ana: User) -> None:
