@@ -24,7 +24,7 @@ from review.models import User
 from review.rules import limits
 from review.rules.permissions import Can, allowed, may_request
 
-_NEVER_SHOWN = {"csrfmiddlewaretoken", "password", "token", "key", "code", "next"}
+_NEVER_SHOWN = re.compile("password|token|key|secret|code|credential|csrf|next", re.IGNORECASE)  # in a field's name
 _CODE = re.compile(r"[\w.:-]*", re.ASCII)  # a choice or a number, quickly entered again
 
 P = ParamSpec("P")
@@ -140,7 +140,7 @@ def redirect_refused(request: HttpRequest, why: str, to: str, *args: object) -> 
     """
     messages.error(request, why)
     for name, text in request.POST.items():
-        if name not in _NEVER_SHOWN and not _CODE.fullmatch(text):
+        if not _NEVER_SHOWN.search(name) and not _CODE.fullmatch(text):
             messages.info(request, text[: limits.GUIDELINE], extra_tags="typed")
     return redirect(resolve_url(to, *args))
 

@@ -50,7 +50,8 @@ def test_a_refused_form_says_why_and_shows_what_was_typed(world: World, client: 
 def test_choices_tokens_and_passwords_are_not_shown_again(world: World, client: Client) -> None:
     client.force_login(world["adela"])
     held = world.held["confirmation"]
-    posted = {"role": held.role, "reason": TOO_LONG, "password": "secret words", "token": "a b"}
+    secrets = ("password", "new_password", "password1", "oldpassword", "key_env", "secret_env", "credential", "API-Key")
+    posted = {"role": held.role, "reason": TOO_LONG, "token": "a b", **dict.fromkeys(secrets, "secret words")}
     html = client.post(reverse("review:set-back", args=[held.case_id]), posted, follow=True).content.decode()
     assert TYPED in html
     assert "secret words" not in html
