@@ -181,8 +181,7 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
     turns = {turn.role for turn in now.openings}
     affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])
     rows = {row.pk: row for row in affected.order_by("pk")}
-    # `restore` reads the last of these events: it must be the physician's own.
-    for row in sorted(rows.values(), key=lambda row: row.physician_id == person_id):
+    for row in rows.values():
         if row.pk in counted:
             _await_other_vote(row)
         else:
@@ -310,10 +309,14 @@ def restore(person_id: int, *, actor: User) -> SetAside:
 @recording_events()
 def _restore(case_id: int, person_id: int, actor: User) -> bool:
     case = lock_open_case(case_id)
-    last = Event.objects.filter(case=case, kind=Event.Kind.REASSIGNED).order_by("-id").first()
-    if last is None or last.data.get("because") != SET_ASIDE or last.data["taken_from"] != person_id:
-        return False  # restored already, or reassigned since
+    # Roles of others may have been freed since: only what happened to reviews set aside tells.
+    events = Event.objects.filter(case=case, kind=Event.Kind.REASSIGNED, data__because=SET_ASIDE)
+    last = events.order_by("-id").first()
+    if last is None or last.data["taken_from"] != person_id:
+        return False  # restored already, or somebody else's were set aside since
     own = Assignment.objects.select_for_update(of=("self",)).get(case=case, role=last.data["role"])
+    if own.reserved_for_id is not None:
+        return False  # given to somebody else since
     progress = load_progress(case)
     if own.hold != Hold.OPEN or own.phase != Phase.COMMIT or any(r.role == own.role for r in progress.reviews):
         raise errors.NotUndoable

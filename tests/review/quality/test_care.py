@@ -9,6 +9,8 @@ from review.assignments import reassignment, retraction
 from review.audit import cases as audit_cases
 from review.cases.care import MIN_HASTY, MIN_SECONDS, careless_physicians, fastest
 from review.models import Assignment, Case, Event, Review, User
+from review.people import accounts
+from review.rules.permissions import UserRole
 from tests.api.conftest import Api, api
 from tests.conftest import Clock
 from tests.review.factories import approval, case_in_secondary, claim, claim_and_submit, open_case, rejection, submit
@@ -100,6 +102,23 @@ def test_a_case_reserved_for_the_physician_is_offered_to_others(ana: User, bo: U
     claim_and_submit(ana, approval())
     assert retraction.set_aside(ana.pk, actor=adela, reason=REASON).cases == 1
     assert claim(bo).case_id == case.pk
+
+
+def test_a_review_is_restored_though_the_account_of_who_took_the_case_has_changed(
+    ana: User, bo: User, adela: User
+) -> None:
+    """What Bo held, or was to get, is free again, and nobody has done it."""
+    case = case_in_secondary(ana)
+    retraction.set_aside(ana.pk, actor=adela, reason=REASON)
+    reassignment.reserve(case.pk, to=bo, actor=adela)
+    assert retraction.restore(ana.pk, actor=adela).cases == 0, "it is Bo's"
+    assert claim(bo).case_id == case.pk
+    accounts.set_role(bo.pk, UserRole.RESEARCHER, actor=adela)
+    assert Event.objects.filter(case=case, kind="reassigned").count() > 2
+    assert retraction.restore(ana.pk, actor=adela).cases == 1
+    assert retraction.restore(ana.pk, actor=adela).cases == 0
+    assert Case.objects.get(pk=case.pk).state == "secondary"
+    assert audit_cases.mismatches([case.pk]) == []
 
 
 def test_the_other_adjudicator_waits_for_the_one_who_votes_instead(
