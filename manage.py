@@ -2,8 +2,16 @@
 """Django's command line for MHB."""
 
 import os
+import select
 import signal
 import sys
+
+
+def _is_unread(output: int) -> bool:
+    """Whether the reader of a pipe is gone."""
+    look = select.poll()
+    look.register(output, 0)  # errors are told without being asked for
+    return bool(look.poll(0))
 
 
 def main() -> None:
@@ -18,6 +26,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
+        if not _is_unread(sys.stdout.fileno()):
+            raise  # of another connection
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, sys.stdout.fileno())  # what is left in its buffer is written at the exit
         sys.exit(128 + signal.SIGPIPE)

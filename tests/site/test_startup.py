@@ -58,6 +58,20 @@ def test_a_reader_that_wants_no_more_ends_a_command_without_words() -> None:
 
 
 @pytest.mark.plain
+def test_a_connection_that_breaks_is_not_taken_for_a_reader_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(_arguments: list[str]) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("django.core.management.execute_from_command_line", broken)
+    with (tmp_path / "output").open("w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        with pytest.raises(BrokenPipeError):
+            manage_py.main()
+
+
+@pytest.mark.plain
 def test_an_interrupted_command_ends_without_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_arguments: list[str]) -> None:
         raise KeyboardInterrupt
