@@ -5,6 +5,7 @@ Its docstring is the help of its command, its fields are the arguments, `perform
 """
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -205,9 +206,12 @@ def _shell_of(field: FieldInfo) -> Shell:
 
 
 def _is_given(filename: object, values: Iterable[Any]) -> bool:
-    """Whether a file is one that the command was given, or in a folder that it was given."""
-    paths = [value for value in values if isinstance(value, Path)]
-    return isinstance(filename, str | Path) and any(Path(filename).is_relative_to(path) for path in paths)
+    """Whether a file is one that the command was given, or in or above one."""
+    if not isinstance(filename, str | Path):
+        return False
+    file = Path(os.path.realpath(filename))
+    given = [Path(os.path.realpath(value)) for value in values if isinstance(value, Path)]
+    return any(file.is_relative_to(path) or path.is_relative_to(file) for path in given)
 
 
 def _readable(value: Any) -> str:
