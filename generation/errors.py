@@ -1,5 +1,6 @@
 """What can go wrong in generation."""
 
+from review.errors import DiskFull as DiskFull  # ends work here, too
 from review.errors import ShownError
 
 

@@ -1,6 +1,5 @@
 """Freezes approved samples into releases: a job that any worker can restart from the beginning."""
 
-import errno
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.urls import reverse
 from django.utils import timezone
 
@@ -39,8 +38,9 @@ from generation.samples import queries as samples_queries
 from review.audit import acts, verification
 from review.audit.trail import PERSON_EVENTS, recording_events
 from review.common import notifications
+from review.common.disk import is_disk_full
 from review.common.waking import wake_after_commit
-from review.errors import DiskFull
+from review.errors import DiskFull, ShownError
 from review.models import ChainHead, Occasion, User
 from review.rules.state_machine import Ground
 
@@ -156,8 +156,8 @@ def run_freeze(freeze_id: int) -> Freeze:
             _freeze(row)
         except (errors.GenerationError, ValidationError, GivenUp) as error:
             _fail(row, error)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        except (OSError, DatabaseError) as error:
+            if not is_disk_full(error):
                 raise
             _fail(row, DiskFull())  # at once: on this disk the next try would fail, too
     return Freeze.objects.get(pk=freeze_id)
@@ -190,7 +190,7 @@ def release_of(row: Freeze) -> Release:
 
 
 def _fail(row: Freeze, error: Exception) -> None:
-    if isinstance(error, errors.GenerationError):
+    if isinstance(error, ShownError):
         detail = error.detail
     else:
         detail = str(error)

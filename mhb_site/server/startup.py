@@ -1,6 +1,5 @@
 """Whether the database can be used; if not, why, in one sentence."""
 
-import errno
 import logging
 import re
 import threading
@@ -11,12 +10,13 @@ from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
+from review.common.disk import is_disk_full
+
 log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between two looks
 CONNECT_SECONDS = 5
 CUT_STATES = ("08", "57P0")  # SQLSTATEs of a connection that failed, or that the server ended
-DISK_FULL = "53100"  # PostgreSQL's SQLSTATE
 _READY = threading.Event()  # once seen, the tables do not go away again
 
 
@@ -106,15 +106,6 @@ def _look() -> None:
         elif found != _said:
             log.warning("%s Waiting.", found)
         _said = found
-
-
-def is_disk_full(error: BaseException | None) -> bool:
-    """Whether a file or a row found no room: on the disk, in a quota, or in the database."""
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return isinstance(error, Error) and (
-        getattr(error.__cause__, "sqlstate", "") == DISK_FULL or "disk is full" in str(error)
-    )
 
 
 def explained(error: BaseException) -> str:

@@ -26,8 +26,8 @@ from rest_framework.fields import get_error_detail
 from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
-from mhb_site.server.startup import is_disk_full
 from review.common.decorators import redirect_refused
+from review.common.disk import is_disk_full
 from review.common.serializers import field_errors
 from review.errors import DatabaseBusy, DiskFull, FormFaulty, Incomplete, JustTaken, ShownError
 from review.rules import limits

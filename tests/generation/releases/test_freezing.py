@@ -26,6 +26,7 @@ from generation.releases.freezing.composition import Composition, Tally, choices
 from generation.releases.freezing.spool import Spool
 from generation.releases.queries import exported_samples
 from review.audit import verification
+from review.errors import DiskFull
 from review.models import User
 from tests.conftest import PHYSICIANS, Beside, RunConcurrently, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, import_file, reports_file
@@ -92,19 +93,25 @@ def test_a_worker_that_lost_its_lease_stores_nothing(
     assert services.run_freeze(freeze.pk).status == "done"
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), OperationalError("database or disk is full")]
+)
 def test_a_full_disk_ends_a_freeze_with_a_sentence(
-    approved_samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+    approved_samples: list[Sample], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """At once, and not as a freeze that has killed three workers."""
     freeze = services.start_freeze("own", benchmark="mhb")
 
     def refuse(_spool: Spool, _sample: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise error
 
     monkeypatch.setattr(Spool, "add", refuse)
     ended = services.run_freeze(freeze.pk)
     assert (ended.status, ended.error, Release.objects.count()) == ("failed", "DiskFull", 0)
-    assert ended.reason.startswith("The site's disk is full")
+    assert ended.reason == str(DiskFull())
+    with pytest.raises(DiskFull) as raised:
+        services.release_of(ended)
+    assert (raised.value.status, str(raised.value)) == (507, ended.reason)
 
 
 def test_a_sample_withdrawn_during_a_freeze_is_left_out(
