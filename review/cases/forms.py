@@ -103,7 +103,7 @@ class CaseFilters(Filters):
     specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
     language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
     assignee = forms.ModelChoiceField(
-        people_queries.reviewers(), label=gettext_lazy("Assigned to"), required=False, empty_label=ALL[1]
+        people_queries.active_physicians(), label=gettext_lazy("Assigned to"), required=False, empty_label=ALL[1]
     )
     kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
 

@@ -62,6 +62,14 @@ def physicians_specialties(most: int = 50) -> tuple[str, ...]:
     return tuple(sorted(names))[:most]
 
 
+def active_physicians() -> QuerySet[User]:
+    """The physicians whose accounts are open, by name."""
+    return User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).order_by("username")
+
+
 def reviewers() -> QuerySet[User]:
-    """The physicians to whom a case can be assigned, by name; none with an open invitation."""
-    return User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, invited_at=None).order_by("username")
+    """The active physicians to whom a case can be assigned, by name.
+
+    None who was invited and has not accepted, even if the invitation has expired.
+    """
+    return active_physicians().filter(invited_at=None)

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from review.cases import services
 from review.cases.attention import MIN_CASES, attention
@@ -289,6 +290,7 @@ def test_the_list_says_and_filters_who_a_case_is_assigned_to(browse: Browse, ade
     act(browse, adela, CASES, "reserve", [assigned.pk], to=bo.pk)
     everything = browse(adela).get(reverse(CASES)).context["page"].rows
     assert {case.pk: len(case.current_assignments) for case in everything} == {assigned.pk: 1, other.pk: 0}
+    User.objects.filter(pk=bo.pk).update(invited_at=timezone.now())  # as before the first sign-in
     rows = browse(adela).get(reverse(CASES), {"assignee": bo.pk}).context["page"].rows
     assert [case.pk for case in rows] == [assigned.pk]
     assert [assignment.reserved_for for assignment in rows[0].current_assignments] == [bo]
