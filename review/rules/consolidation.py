@@ -145,19 +145,21 @@ def added_wordings(raters: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Who added which rubrics, from stored answers: for each rater key -> 'added' or 'absent'.
 
     A rubric that only one rater adds is a wording on which they differ. Keys are `P<n>`, in the
-    order of the raters; whitespace makes no difference.
+    order of the raters, without those of rated rubrics; whitespace makes no difference.
     """
-    texts_by_rater = []
+    texts_by_rater, used_keys = [], set[str]()
     for rater in raters:
+        used_keys.update(rater.get("rubrics", ()))
         texts_by_rater.append([" ".join(str(each["criterion"]).split()) for each in rater.get("added", ())])
-    texts = dict.fromkeys(chain.from_iterable(texts_by_rater))
+    free_keys = (key for key in map("P{}".format, count(1)) if key not in used_keys)
+    texts = dict(zip(dict.fromkeys(chain.from_iterable(texts_by_rater)), free_keys, strict=False))
     labels_by_rater = []
     for own in texts_by_rater:
         labels = {}
-        for number, text in enumerate(texts, 1):
-            labels[f"P{number}"] = "absent"
+        for text, key in texts.items():
+            labels[key] = "absent"
             if text in own:
-                labels[f"P{number}"] = "added"
+                labels[key] = "added"
         labels_by_rater.append(labels)
     return labels_by_rater
 

@@ -1,6 +1,7 @@
 """The consolidated result of several physicians' answers: rubrics, evidence, reasons."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,14 @@ from hypothesis import strategies as st
 
 from review.cases import queries
 from review.models import Case, User
-from review.rules.consolidation import SettledRubric, is_reducible, median_level, merged_citations, settled_rubrics
+from review.rules.consolidation import (
+    SettledRubric,
+    added_wordings,
+    is_reducible,
+    median_level,
+    merged_citations,
+    settled_rubrics,
+)
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Ground, Policy, State
 from tests.review.factories import (
@@ -285,3 +293,10 @@ def test_adjudicators_with_different_wordings_vote_once_more(ana: User, bo: User
     case.refresh_from_db()
     assert (case.state, case.ground) == (State.APPROVED, Ground.ADJUDICATED)
     assert queries.settled_case(case).rubrics[0].criterion == "Calls it invented."
+
+
+def test_added_rubrics_take_no_key_of_the_form() -> None:
+    """A form may call its own rubrics P1."""
+    rated = {"P1": {"value": "adequate"}}
+    raters: list[dict[str, Any]] = [{"rubrics": rated, "added": [{"criterion": "Ask."}]}, {"rubrics": rated}]
+    assert added_wordings(raters) == [{"P2": "added"}, {"P2": "absent"}]
