@@ -37,7 +37,7 @@ ADDED = ("added", "absent")  # those of a rubric that a rater added
 VERDICT = "verdict"  # the question of which each review has one row
 AUTHOR = ("sample_id", "version", "rater", "role", "answer", "simulated")
 ROW = (*AUTHOR, "rubric", "question")  # of which there is one row
-HIGHLIGHT = (*AUTHOR, "look", "passage", "start")
+HIGHLIGHT = (*AUTHOR, "look", "label", "passage", "start", "end")
 DIGITS = 6
 TOLERANCE = 2e-6  # of rounding by another version of numpy
 METHOD = "dirichlet"  # of intervals; those frozen before had another, and are not recomputed
@@ -154,16 +154,23 @@ def faults_of(folder: Path) -> list[str]:
     if (folder / "ratings.csv").is_file() and (folder / "agreement.json").is_file():
         with checker.reading("agreement.json"):
             checker.faults += _agreement_faults(folder)
+    submitted = None  # if the trail can be read to its end
     if (folder / "audit.jsonl").is_file():
         trail = verify_trail.Checker(folder)
         with trail.reading("trail"):
             trail.trail()
+            submitted = trail.reviews
         with trail.reading("data"):
             trail.data()
         checker.faults += [f"audit.jsonl: {fault}" for fault in trail.faults]
-        if trail.reviews:
-            with checker.reading("ratings.csv"):
-                checker.faults += _ratings_faults(folder, trail)
+    if (folder / "ratings.csv").is_file():
+        with checker.reading("ratings.csv"):
+            ratings = _Ratings(folder / "ratings.csv")
+            checker.faults += ratings.faults
+            if submitted is not None:
+                checker.faults += ratings.faults_by_trail(submitted)
+            with checker.reading("highlights.csv"):
+                checker.faults += ratings.faults_of_highlights(folder / "highlights.csv")
     faults: list[str] = checker.faults
     return faults
 
@@ -179,38 +186,48 @@ def _frozen_faults(folder: Path) -> list[str]:
     return ["samples.jsonl: not the samples that were frozen"]
 
 
-def _ratings_faults(folder: Path, trail: Any) -> list[str]:
-    """Rows that are there twice, and reviews that are not those of the trail."""
-    if not (folder / "ratings.csv").is_file():
-        return []
-    rated: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    authors, faults = set[tuple[str, ...]](), list[str]()
-    kept, worded = set[tuple[str, ...]](), set[tuple[str, ...]]()
-    for row in _rows(folder / "ratings.csv", ROW, faults):
-        author = tuple(row[name] for name in AUTHOR)
-        authors.add(author)
-        if row["question"] == "rubric" and row["value"] in KEPT:
-            kept.add((*author, row["rubric"]))
-        if row["question"] == "wording" and row["value"] not in ADDED:
-            worded.add((*author, row["rubric"]))
-        if row["question"] == VERDICT:
-            rated[row["sample_id"]][row["role"], row["answer"]] += 1
-    for sample in sorted(rated.keys() | trail.reviews.keys()):
-        submitted: Counter[tuple[str, str]] = Counter()
-        for (role, phase), number in trail.reviews.get(sample, {}).items():
-            submitted[role, ANSWERS[phase]] += number
-        for role, answer in sorted(rated[sample].keys() | submitted.keys()):
-            there, should = rated[sample][role, answer], submitted[role, answer]
-            if there != should:
-                faults.append(f"ratings.csv: {sample}: {there} {answer} reviews as {role}, {should} in the trail")
-    if worded:  # older releases do not compare wordings
-        for about in sorted(kept ^ worded):
-            faults.append(f"ratings.csv: {', '.join(about)}: its rating or its wording is missing")
-    if (folder / "highlights.csv").is_file():
-        for row in _rows(folder / "highlights.csv", HIGHLIGHT, faults):
-            if tuple(row[name] for name in AUTHOR) not in authors:
-                faults.append(f"highlights.csv: {row['sample_id']}: by {row['rater']}, of whom there are no ratings")
-    return faults
+class _Ratings:
+    """The reviews in ratings.csv. `faults`: rows that are there twice, or miss another one."""
+
+    def __init__(self, path: Path) -> None:
+        self.faults: list[str] = []
+        self._authors = set[tuple[str, ...]]()
+        self._reviews: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)  # sample -> roles and answers
+        kept, worded = set[tuple[str, ...]](), set[tuple[str, ...]]()
+        for row in _rows(path, ROW, self.faults):
+            author = tuple(row[name] for name in AUTHOR)
+            self._authors.add(author)
+            if row["question"] == "rubric" and row["value"] in KEPT:
+                kept.add((*author, row["rubric"]))
+            if row["question"] == "wording" and row["value"] not in ADDED:
+                worded.add((*author, row["rubric"]))
+            if row["question"] == VERDICT:
+                self._reviews[row["sample_id"]][row["role"], row["answer"]] += 1
+        if worded:  # older releases do not compare wordings
+            for about in sorted(kept ^ worded):
+                self.faults.append(f"ratings.csv: {', '.join(about)}: its rating or its wording is missing")
+
+    def faults_by_trail(self, reviews: Mapping[str, Counter[tuple[str, str]]]) -> list[str]:
+        """Reviews that are not those of the trail. `reviews`: sample -> roles and phases."""
+        faults = []
+        for sample in sorted(self._reviews.keys() | reviews.keys()):
+            rated, submitted = self._reviews[sample], Counter[tuple[str, str]]()
+            for (role, phase), number in reviews.get(sample, {}).items():
+                submitted[role, ANSWERS[phase]] += number
+            for role, answer in sorted(rated.keys() | submitted.keys()):
+                there, should = rated[role, answer], submitted[role, answer]
+                if there != should:
+                    faults.append(f"ratings.csv: {sample}: {there} {answer} reviews as {role}, {should} in the trail")
+        return faults
+
+    def faults_of_highlights(self, path: Path) -> list[str]:
+        """Highlights that are there twice, or of whose author there are no ratings."""
+        faults: list[str] = []
+        if path.is_file():
+            for row in _rows(path, HIGHLIGHT, faults):
+                if tuple(row[name] for name in AUTHOR) not in self._authors:
+                    faults.append(f"{path.name}: {row['sample_id']}: by {row['rater']}, of whom there are no ratings")
+        return faults
 
 
 def _rows(path: Path, key: Sequence[str], faults: list[str]) -> Iterator[dict[str, str]]:

@@ -144,7 +144,7 @@ def hide(folder: Path, name: str) -> None:
     (folder / "SHA256SUMS").write_text("".join(sums))
 
 
-# No other file tells of these rows; `calls.jsonl` is told by its cost.
+# No other file tells of these rows; of `calls.jsonl` the cost does, and these calls cost nothing.
 WITHOUT_A_WITNESS = {("release", "highlights.csv", "lacks"), ("bundle", "calls.jsonl", "lacks")}
 WITHOUT_A_WITNESS |= {("bundle", "prompts.jsonl", "lacks"), ("bundle", "judge_replies.jsonl", "lacks")}
 WITHOUT_A_WITNESS |= {("bundle", "judge_replies.jsonl", "doubles")}

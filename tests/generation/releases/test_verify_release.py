@@ -22,6 +22,7 @@ from generation.releases.data_card import data_card, intended_use
 from generation.releases.freezing.composition import Composition
 from generation.releases.programs import verify_release
 from generation.releases.queries import exported_samples
+from review.assignments import correction, retraction
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
 from review.quality.reliability import agreement_table
@@ -210,6 +211,38 @@ def test_altered_files_are_named(release: Release, tmp_path: Path) -> None:
     assert run_verifier(out) == (1, ["croissant.json: missing", "more.txt: not part of the release", "2 faults"])
 
 
+def test_rows_are_compared_with_a_whole_trail_only(release: Release, tmp_path: Path) -> None:
+    """Rows that are there twice are told without a trail."""
+    export.Export(release, "jsonl").write(tmp_path)
+    trail, table = tmp_path / "audit.jsonl", tmp_path / "ratings.csv"
+    lines = trail.read_text().splitlines(keepends=True)
+    trail.write_text("".join(lines[: len(lines) // 2]) + "{\n")
+    faults = verify_release.faults_of(tmp_path)
+    assert any("audit.jsonl: trail: cannot be read" in fault for fault in faults)
+    assert [fault for fault in faults if fault.startswith("ratings.csv")] == []
+    trail.unlink()
+    *_rows, last = table.read_text().splitlines(keepends=True)
+    with table.open("a") as file:
+        file.write(last)
+    assert any(fault.startswith("ratings.csv: twice: ") for fault in verify_release.faults_of(tmp_path))
+
+
+def test_corrected_and_retracted_reviews_are_no_faults(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 2)), endpoint(models))
+    case = claim_and_submit(ana, approval_of).case
+    review = Review.objects.get(physician=ana)
+    correction.correct(ana, review.pk, approval_of(case.frozen.form), reason="I had misread it.")
+    claim_and_submit(ana, approval_of)
+    retraction.retract(ana, Review.objects.latest("pk").pk)
+    claim_and_submit(ana, approval_of)
+    claim_and_submit(bo, *[approval_of] * 4)
+    outcomes_services.apply_outcomes()
+    release = services.freeze_release("own", benchmark="mhb")
+    export.Export(release, "jsonl").write(tmp_path / "out")
+    assert len(Review.objects.all()) == 8
+    assert verify_release.faults_of(tmp_path / "out") == []
+
+
 def test_changed_checksums_do_not_hide_changed_samples(release: Release, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export.Export(release, "jsonl").write(out)
@@ -276,13 +309,17 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
         (key, text) for key, text in passage_texts(case.frozen.blocks).items() if "This is case 1" in text
     )
     highlight = Highlight(text[5:30], "hint", passage, 5, 30)
-    claim_and_submit(ana, lambda form: replace(approval_of(form), highlights=(highlight,)))
+    longer = replace(highlight, quote=text[5:31], end=31)
+    highlights = (highlight, longer, replace(longer, label="false"))
+    claim_and_submit(ana, lambda form: replace(approval_of(form), highlights=highlights))
     claim_and_submit(bo, approval_of, approval_of)
     outcomes_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
     export.Export(release, "jsonl").write(tmp_path / "out")
-    [first, row] = read_csv(tmp_path / "out" / "highlights.csv")
-    assert (first["look"], row["look"]) == ("first", "second")
+    assert verify_release.faults_of(tmp_path / "out") == []
+    rows = read_csv(tmp_path / "out" / "highlights.csv")
+    assert [row["look"] for row in rows] == ["first"] * 3 + ["second"] * 3
+    row = rows[3]
     assert (row["label"], row["passage"], row["role"]) == ("hint", passage, "primary")
     assert text[int(row["start"]) : int(row["end"])] == row["quote"] == highlight.quote
     rated = {row["rater"] for row in read_ratings(tmp_path / "out") if row["role"] == "primary"}
@@ -294,7 +331,7 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     assert polarities == {rubric["key"]: rubric["polarity"] for rubric in sample["rubrics"]}
     assert set(polarities.values()) <= {"must", "must not"}
     export.Export(release, "jsonl", by_reference=True).write(tmp_path / "referring")
-    assert [row["quote"] for row in read_csv(tmp_path / "referring" / "highlights.csv")] == ["", ""]
+    assert [row["quote"] for row in read_csv(tmp_path / "referring" / "highlights.csv")] == [""] * 6
 
 
 def test_ratings_can_be_downloaded_alone_from_page_and_api(
