@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,20 @@ def criterion_of(row: Mapping[str, Any]) -> Criterion:
 def spelled(key: Iterable[object]) -> str:
     """A key for readers."""
     return " ".join(map(str, key))
+
+
+def rows_twice(path: Path, key: Sequence[str], **only: str) -> Iterator[str]:
+    """The rows of a file of JSON Lines that are there twice, by the columns of `key`, as faults.
+
+    `only`: the columns and values of the rows that are compared.
+    """
+    seen = set()
+    for row in lines(path):
+        if only.items() <= row.items():
+            place = tuple(str(row.get(column, "")) for column in key)
+            if place in seen:
+                yield f"{path.name}: {spelled(place)}: twice"
+            seen.add(place)
 
 
 def protocol_of(run: Mapping[str, Any]) -> Protocol:
@@ -127,8 +141,6 @@ class Rows:
         else:
             self.votes = pl.DataFrame()
         self.again = self._read_again()
-        self._refuse_twice("calls.jsonl", ("endpoint", "model", "prompt"))
-        self._refuse_twice("prompts.jsonl", ("role", "sample", "variant", "models"), role="target")
 
     def _build(self, tables: Tables) -> Frame:
         return build_frame(self.run["endpoints"], self.protocol.datasets, self.plan.outcomes, tables)
@@ -147,15 +159,6 @@ class Rows:
             else:
                 place = spelled(row)
             self.faults.append(f"{name}: {place}: {reason}")
-
-    def _refuse_twice(self, name: str, key: Iterable[str], **only: str) -> None:
-        seen = set()
-        for row in lines(self._folder / name):
-            if only.items() <= row.items():
-                place = spelled(row.get(column, "") for column in key)
-                if place in seen:
-                    self.faults.append(f"{name}: {place}: twice")
-                seen.add(place)
 
     def _read_samples(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """The samples, rubrics and facets of the release. Ids are places in the file."""

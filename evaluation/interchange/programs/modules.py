@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-NAME, VERSION = "mhb-check", "0.4.0"  # as in check/pyproject.toml
+NAME, VERSION = "mhb-check", "0.5.0"  # as in check/pyproject.toml
 # What counts, below the root of MHB, or of the distribution's copy of it.
 MODULES = (
     "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",

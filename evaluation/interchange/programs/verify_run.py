@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluation.claims.claims import UNREAD, BenchmarkClaim, claims_of
 from evaluation.interchange.programs import files, modules, report
-from evaluation.interchange.programs.bundle_rows import Rows
+from evaluation.interchange.programs.bundle_rows import Rows, rows_twice
 from evaluation.interchange.programs.differences import Differences
 from evaluation.numbers import values
 from evaluation.numbers.late import pl
@@ -29,6 +29,11 @@ FORMAT = 4  # of the bundles that this program counts again
 MAX_FAULTS_PRINTED = 200
 MAX_FAULT = 300  # characters of one that quotes an error
 READ_ERRORS = UNREADABLE
+# The columns by which a row is there once, and those that say which rows these are.
+ONCE: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "calls.jsonl": (("endpoint", "model", "prompt"), {}),
+    "prompts.jsonl": (("role", "sample", "variant", "models"), {"role": "target"}),
+}
 
 
 def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
@@ -106,7 +111,7 @@ def check(folder: Path) -> dict[str, Any]:
     except READ_ERRORS as error:
         faults.append(f"the numbers cannot be read ({type(error).__name__} {error})"[:MAX_FAULT])
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
-    faults += rows.faults
+    faults += rows.faults + _faults_of_rows_twice(folder)
     checked = rows.checked
     for name, value in counted.items():
         try:
@@ -120,6 +125,18 @@ def check(folder: Path) -> dict[str, Any]:
     if rows.scored:
         skipped["scores of texts, which libraries computed"] = rows.scored
     return {"faults": faults, "checked": checked, "not_recomputed": skipped}
+
+
+def _faults_of_rows_twice(folder: Path) -> list[str]:
+    """Rows that are there twice. That a file is missing, SHA256SUMS tells."""
+    faults: list[str] = []
+    for name, (key, only) in ONCE.items():
+        if (folder / name).is_file():
+            try:
+                faults += rows_twice(folder / name, key, **only)
+            except READ_ERRORS as error:
+                faults.append(f"{name}: cannot be read ({type(error).__name__} {error})"[:MAX_FAULT])
+    return faults
 
 
 def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:

@@ -16,6 +16,7 @@ import pytest
 from evaluation import errors, registry
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import files, modules, verify_run
+from evaluation.interchange.programs.bundle_rows import rows_twice
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Ask, Sample
 from evaluation.runs import adding, queries, services, work
@@ -230,6 +231,33 @@ def test_claims_that_cannot_be_read_are_named(folder: Path, text: str) -> None:
     (folder / "claims.json").write_text(text)
     faults = verify_run.check(folder)["faults"]
     assert any("cannot be read (ValueError claims.json: " in fault for fault in faults)
+
+
+@pytest.mark.parametrize("text", ["{", "[]\n", "\xff"])
+def test_prompts_that_cannot_be_read_stop_no_count(folder: Path, text: str) -> None:
+    whole = verify_run.check(folder)["checked"]
+    path = folder / "prompts.jsonl"
+    path.write_bytes(text.encode("latin-1"))
+    result = verify_run.check(folder)
+    assert result["checked"] == whole
+    assert any(fault.startswith("prompts.jsonl: cannot be read") for fault in result["faults"])
+    path.unlink()
+    assert verify_run.check(folder) == {**result, "faults": ["prompts.jsonl: missing"]}
+
+
+def test_rows_are_twice_by_each_column(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    rows = [{"endpoint": "a b", "model": "c"}, {"endpoint": "a", "model": "b c"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    assert list(rows_twice(path, ("endpoint", "model"))) == ["calls.jsonl: a b c: twice"]
+
+
+def test_a_bundle_that_was_counted_otherwise_names_another_version(folder: Path) -> None:
+    """0.4.0 counted withdrawn samples among oddities, unread verdicts and votes."""
+    change_document(folder, lambda run: run["check"].update(version="0.4.0", sha256="0" * 64))
+    said = verify_run.other_program(folder, CHECK.parent)
+    assert said.startswith("These numbers belong to mhb-check 0.4.0 (")
+    assert "this is 0.4.0" not in said
 
 
 def test_checking_a_folder_without_a_bundle_gives_an_error_message(tmp_path: Path, manage: Manage) -> None:
