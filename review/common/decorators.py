@@ -139,7 +139,8 @@ def redirect_refused(request: HttpRequest, why: str, to: str, *args: object) -> 
     typed.js fills the form again; without scripts, messages show the texts.
     """
     messages.error(request, why)
-    for name, text in request.POST.items():
+    for name, value in request.POST.items():
+        text = str(value)  # for the types: a posted field has a text
         if not _NEVER_SHOWN.search(name) and not _CODE.fullmatch(text):
             messages.info(request, text[: limits.GUIDELINE], extra_tags="typed")
     return redirect(resolve_url(to, *args))
