@@ -47,6 +47,8 @@ def judgments(
         matches = matches.filter(rubric__gte=rubrics.aggregate(first=Min("pk"))["first"] or 0)
     if report_filters.get("endpoint"):
         matches = matches.filter(response__run=run)  # the leading column of the index on responses
+    if outcome:  # the report counts how responses ended on samples that are not withdrawn
+        matches = reports_queries.without_withdrawn(run, matches, "rubric__sample")
     if outcome == Response.Outcome.ANSWERED:
         matches = matches.filter(response__outcome=outcome)
     elif outcome:  # Few rows: with a subquery, SQLite starts from them.

@@ -206,7 +206,7 @@ def unread(run: Run) -> Unread:
     if run.panel:
         rows, sample = run.votes.all(), "judgment__rubric__sample"
     ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
-    ended = _without_withdrawn(run, ended, sample)
+    ended = without_withdrawn(run, ended, sample)
     counts = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
     key = result_cache.key_of(run, "unread")
     by_error: dict[str, int] = result_cache.cached(key, lambda: dict(counts), run)
@@ -218,7 +218,7 @@ def unread(run: Run) -> Unread:
 def oddities(run: Run) -> tuple[Oddity, ...]:
     """The oddities of a run's responses, by model and ending."""
     odd = Response.objects.filter(Q(like_reasoning=True) | Q(outcome=Response.Outcome.UNKNOWN), run=run).order_by()
-    odd = _without_withdrawn(run, odd, "sample")
+    odd = without_withdrawn(run, odd, "sample")
     said = Case(When(outcome=Response.Outcome.UNKNOWN, then=F("detail")), default=Value(""), output_field=TextField())
     rows = odd.annotate(said=said).values_list("endpoint__name", "outcome", "said").annotate(n=Count("pk"))
     counts: Counter[tuple[str, str]] = Counter()
@@ -275,7 +275,7 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
 
     There are few states of a judgment, so each is decided once, by the rule of the frame.
     """
-    rows = _without_withdrawn(run, rows, "rubric__sample")
+    rows = without_withdrawn(run, rows, "rubric__sample")
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
     matches = Q(pk__in=[])
     for outcome, said, status, error in _states(run):
@@ -294,7 +294,7 @@ def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) 
 Row = TypeVar("Row", bound=Model)
 
 
-def _without_withdrawn(run: Run, rows: QuerySet[Row], sample: str) -> QuerySet[Row]:
+def without_withdrawn(run: Run, rows: QuerySet[Row], sample: str) -> QuerySet[Row]:
     """Those on samples that are not withdrawn. `sample`: the lookup of their sample."""
     withdrawn = errata.withdrawn(run.release).values("sample")
     samples = ReleasedSample.objects.filter(release=run.release, version__sample__in=withdrawn)

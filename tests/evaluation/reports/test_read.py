@@ -12,9 +12,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation import errors
 from evaluation import registry as evaluation_registry
+from evaluation.answers import queries as answers_queries
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.numbers.counting import RateRow
@@ -30,7 +32,8 @@ from generation.engine import apart
 from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.jobs.estimate import TOKENS_OUT
-from generation.models import Call, Endpoint, Release, ReleasedSample
+from generation.models import Call, Endpoint, Erratum, Release, ReleasedSample
+from generation.models import Sample as GeneratedSample
 from generation.models.work import Work
 from generation.recipes import registry
 from review.models import User
@@ -417,6 +420,17 @@ def test_every_number_of_every_rate_links_to_the_judgments_it_counts(
         assert 2 * judgment_count(run, f1.hits_href) == f1.measured.numerator, "true positives count twice in F1"
         assert judgment_count(run, f1.hits_href) + judgment_count(run, f1.counted_href) == f1.measured.denominator
     assert any(line.measured.excluded for row in rows for line in row)
+
+
+def test_the_list_of_an_outcome_has_no_withdrawn_sample(release: Release, claimants: str, adela: User) -> None:
+    """As the numbers that lead to it: how responses ended."""
+    run = finished_run(release, claimants)
+    listed = answers_queries.judgments(run, adela, outcome=Response.Outcome.ANSWERED)
+    assert listed.exists()
+    for sample in GeneratedSample.objects.all():
+        Erratum.objects.create(sample=sample, kind=Erratum.Kind.WITHDRAWN, reason="Wrong.", at=timezone.now())
+    listed = answers_queries.judgments(run, adela, outcome=Response.Outcome.ANSWERED)
+    assert not listed.exists()
 
 
 def test_the_reader_chooses_the_rate_that_is_shown(release: Release, claimants: str, admin: Client) -> None:
