@@ -15,10 +15,12 @@ from generation.models import Batch, Endpoint
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
+from review.assignments import claims
+from review.assignments import queries as assignments_queries
 from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
-from review.rules.state_machine import State
+from review.rules.state_machine import Phase, State
 
 SEED = 7
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
@@ -57,6 +59,7 @@ def review_all_but(
     """Review as simulated physicians until about `cases_left` cases await their first review.
 
     At least `approved` cases are approved, for the release, unless `max_reviews` are not enough.
+    Nobody keeps a case, so that a visitor can take one.
 
     Args:
         dissent, reject: as `work_queue` has them.
@@ -66,7 +69,11 @@ def review_all_but(
         done = cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count()
         if done >= approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
             break
-        work_queue(SEED + number, 1, physicians, dissent=dissent, reject=reject)
+        work_queue(SEED + number, 1, physicians, benchmark=benchmark, dissent=dissent, reject=reject)
+    for physician in physicians:
+        held = assignments_queries.held_assignment(physician)
+        if held is not None and held.phase == Phase.COMMIT:
+            claims.release(physician, held.pk, held.token)
 
 
 def apply_outcomes(*batches: Batch) -> None:

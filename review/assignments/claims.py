@@ -199,7 +199,7 @@ def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
     """
     assignment = _uncommitted_assignment(physician, assignment_id, token)
     _check_release_limit(physician)
-    release_hold(assignment)
+    assignment.free()
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
 
@@ -216,7 +216,7 @@ def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Decli
     )
     if not assignment.case.is_copy:  # a copy stays reserved: nobody else may work on it
         assignment.reserved_for = None
-    release_hold(assignment)
+    assignment.free()
     record(assignment.case, Event.Kind.DECLINED, physician, role=assignment.role, because=reason, text=text)
     return declined
 
@@ -252,13 +252,6 @@ def _uncommitted_assignment(physician: User, assignment_id: int, token: uuid.UUI
     if assignment.phase != Phase.COMMIT:
         raise errors.AlreadySubmitted
     return assignment
-
-
-def release_hold(assignment: Assignment) -> None:
-    """Remove the holder of an assignment. Also stores the current `reserved_for`."""
-    assignment.hold, assignment.physician, assignment.token, assignment.lease_until = Hold.OPEN, None, None, None
-    assignment.reason = ""
-    assignment.save(update_fields=["hold", "physician", "token", "lease_until", "reason", "reserved_for"])
 
 
 def expire_leases() -> int:

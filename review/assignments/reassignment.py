@@ -5,7 +5,6 @@ from django.utils.translation import gettext as _
 
 from review import errors
 from review.assignments import case_queue
-from review.assignments.claims import release_hold
 from review.audit.trail import record, recording_events
 from review.cases.services import lock_open_case
 from review.common import notifications
@@ -41,7 +40,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
         to = assignment.reserved_for  # nobody else may work on a copy
     loser = assignment.physician_id
     assignment.reserved_for = to
-    release_hold(assignment)
+    assignment.free()
     if to is not None and to.pk != loser:
         _check_reservable(assignment, to)
         notifications.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))

@@ -14,6 +14,7 @@ from itertools import chain
 from review import errors
 from review.assignments import claims, first_look, services
 from review.assignments import queries as assignments_queries
+from review.assignments.case_queue import ChosenWork
 from review.cases import queries
 from review.common import benchmarks
 from review.models import Assignment, Case, Review, User
@@ -74,7 +75,13 @@ class Summary:
 
 
 def work_queue(
-    seed: int, limit: int | None, physicians: Sequence[User], *, dissent: float = 0.15, reject: float = 0.1
+    seed: int,
+    limit: int | None,
+    physicians: Sequence[User],
+    *,
+    benchmark: str = "",
+    dissent: float = 0.15,
+    reject: float = 0.1,
 ) -> Summary:
     """Let `physicians` claim and submit until `limit` reviews are in (None: until nothing is left).
 
@@ -84,6 +91,7 @@ def work_queue(
     same database, physicians and seed give the same reviews.
 
     Args:
+        benchmark: of which they claim cases; empty: of any.
         dissent: probability that a physician judges a case otherwise than it deserves, without
             knowing another opinion.
         reject: share of the cases that deserve to be rejected.
@@ -107,7 +115,7 @@ def work_queue(
                 acted |= _answer_rewordings(physician, seed, keep_one=saves_last_dispute)
             held = assignments_queries.held_assignment(physician)
             if held is None:
-                acted |= claims.claim_next(physician) is not None
+                acted |= claims.claim_next(physician, ChosenWork(benchmark)) is not None
                 continue
             if saves_last_dispute and held.role in ADJUDICATORS and disputed.count() == 1:
                 continue

@@ -79,6 +79,12 @@ class Assignment(models.Model):
         """The ID that physicians see instead of the primary key."""
         return AssignmentId().to_url(self.pk)
 
+    def free(self) -> None:
+        """Take it from its holder. Also stores the current `reserved_for`."""
+        self.hold, self.physician, self.token, self.lease_until = self.Hold.OPEN, None, None, None
+        self.reason = ""
+        self.save(update_fields=["hold", "physician", "token", "lease_until", "reason", "reserved_for"])
+
     def new_token(self) -> uuid.UUID:
         """Set a new fencing token, which invalidates the old one."""
         self.token = uuid.uuid4()

@@ -215,9 +215,7 @@ def _free_unanswered(user: User, actor: User | Operator) -> None:
     )
     for assignment in held.select_related("case").defer("case__spec").order_by("pk"):
         if not assignment.case.is_copy:
-            assignment.hold, assignment.physician, assignment.token = Assignment.Hold.OPEN, None, None
-            assignment.lease_until, assignment.reason = None, ""
-            assignment.save(update_fields=["hold", "physician", "token", "lease_until", "reason"])
+            assignment.free()
             data = {"role": assignment.role, "taken_from": user.pk, "given_to": None}
             record(assignment.case, Event.Kind.REASSIGNED, actor, **data)
 

@@ -5,7 +5,9 @@ import pytest
 from evaluation.models import Run
 from generation.models import Draft, MergeEvent, Release, Sample
 from mhb_site.demo import load, medmistake, steps
-from review.models import User
+from review.management.simulated_physicians import work_queue
+from review.models import Assignment, User
+from review.rules.state_machine import State
 from tests.engine import endpoint, no_long_waits
 from tests.site.test_demo_medhallu import models
 
@@ -26,3 +28,9 @@ def test_loading_leaves_merges_open_reviews_and_a_finished_run(models: str, phys
     release = Release.objects.get(benchmark="medmistake")
     assert release.samples_count == states.count(Sample.Status.APPROVED) >= medmistake.APPROVED
     assert Run.objects.get(release=release).status == Run.Status.FINISHED
+    # A visitor can take a case, also after physicians have reviewed another benchmark's.
+    free = Assignment.objects.filter(hold=Assignment.Hold.OPEN, case__benchmark="medmistake", case__state=State.PRIMARY)
+    left = set(free.values_list("pk", flat=True))
+    assert len(left) == medmistake.CASES_LEFT
+    work_queue(steps.SEED, None, steps.simulated_physicians(), benchmark="medhallu")
+    assert set(free.values_list("pk", flat=True)) == left
