@@ -6,6 +6,7 @@ are counted by index.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -286,6 +287,7 @@ def with_live_status(
 def remove_words(job: Job) -> None:
     """Remove what servers said from a job read by `with_live_status`. Do not save it."""
     job.paused_detail = ""
+    job.model_checks = deepcopy(job.model_checks)
     for check in job.model_checks.values():
         for tried in check["tried"]:
             for finding in tried["findings"]:

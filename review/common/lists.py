@@ -104,13 +104,13 @@ class BulkAction:
         Fields have no `required` attribute, which would keep the browser from posting another
         action.
         """
-        data, initial = None, {}
         if posted.get("action") == self.name:
-            data = posted
+            return self.form(posted, prefix=self.name, use_required_attribute=False)
+        initial = {}
         for name in self.form.base_fields:
             if (value := posted.get(f"{self.name}-{name}")) is not None:
                 initial[name] = value
-        return self.form(data, initial=initial, prefix=self.name, use_required_attribute=False)
+        return self.form(initial=initial, prefix=self.name, use_required_attribute=False)
 
 
 def _selected_keys(request: HttpRequest) -> set[int]:

@@ -51,7 +51,9 @@ SCRIPTS = {
     "East Asian": re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"),
 }
 # Words that any criterion may have, whatever it is about.
-_COMMON = frozenset(("response", "answer", "model", "must", "that", "this", "with", "from", "state", "mention", "give"))
+_COMMON = frozenset(
+    ("response", "answer", "model", "patient", "must", "that", "this", "with", "from", "state", "mention", "give")
+)
 
 
 class Turn(ReplyShape):
@@ -388,8 +390,9 @@ def _rubric_faults(rubrics: Sequence[Criterion], traps: Sequence[Trap], question
         if rubric.polarity == "must not" and DEMANDS.search(wording):
             yield f"Criterion {number} demands something, but its polarity is 'must not'."
         tested_codes.update(rubric.traps)
-        tested = f"{_texts_about(traps, rubric.traps)} {question}"
-        if rubric.traps and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
+        about = _texts_about(traps, rubric.traps)
+        tested = f"{about} {question}"
+        if about and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
             yield f"Criterion {number} names nothing of the trap that it is tied to, nor of the question."
         if not rubric.traps:
             yield f"Criterion {number} is tied to no trap."
