@@ -90,12 +90,14 @@ function besidesSent() {
   return values;
 }
 
-// A form leads back to its page: refused, all is as it was typed; accepted, the other forms are.
+// A form leads to its page: refused, all is as it was typed, also if it was sent from the answer to
+// another form; accepted, the other forms of the same page are.
 function takeSent() {
   const sent = JSON.parse(sessionStorage.getItem(SENT));
   sessionStorage.removeItem(SENT);
-  if (sent?.path !== location.pathname) return {};
-  return document.querySelector("#messages .message--error") ? sent.refused : sent.accepted;
+  if (!sent) return {};
+  if (document.querySelector("#messages .message--error")) return sent.refused;
+  return sent.path === location.pathname ? sent.accepted : {};
 }
 
 function restore(kept) {
@@ -111,9 +113,9 @@ const signIn = document.body.dataset.login.replace(/[^/]+\/$/, "");
 const isFromSignIn = document.referrer.startsWith(location.origin + signIn);
 
 try {
+  const sent = takeSent();
   if (account && !isAnswer) {
     const kept = JSON.parse(sessionStorage.getItem(pageKey())) ?? {};
-    const sent = takeSent();
     if (arrival?.type === "navigate" && !isFromSignIn) {
       sessionStorage.removeItem(pageKey());
       restoreUntilTyped(sent);
@@ -133,7 +135,7 @@ function restoreUntilTyped(kept) {
 }
 
 document.addEventListener("submit", (event) => {
-  if (!event.defaultPrevented) sentForm = event.target;
+  if (!event.defaultPrevented && event.target.matches("[method='post']")) sentForm = event.target;
 });
 
 addEventListener("pagehide", () => {
