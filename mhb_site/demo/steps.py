@@ -72,7 +72,7 @@ def review_all_but(
         work_queue(SEED + number, 1, physicians, benchmark=benchmark, dissent=dissent, reject=reject)
     for physician in physicians:
         held = assignments_queries.held_assignment(physician)
-        if held is not None and held.phase == Phase.COMMIT:
+        if held is not None and held.token and held.phase == Phase.COMMIT:
             claims.release(physician, held.pk, held.token)
 
 
