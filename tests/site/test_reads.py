@@ -1,4 +1,4 @@
-"""Whoever reads a review of an open case in another role is recorded, and cannot review it."""
+"""A person who reads a review of an open case in another role is recorded, and cannot review it."""
 
 from collections.abc import Callable
 
