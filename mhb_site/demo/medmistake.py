@@ -48,8 +48,8 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     batch = steps.make_samples(
         BatchSettings(benchmark=BENCHMARK, source=patients, roles=roles, further_endpoints=others, limit=LIMIT)
     )
-    # Few are rejected: there are seven samples, and the release needs four.
-    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED, dissent=0.05, reject=0)
+    # None is rejected: there are seven samples, two are left, and the release needs four.
+    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED, dissent=0, reject=0)
     steps.apply_outcomes(batch)
     tell("MedMistake: asking three simulated models whether they repeat the mistakes")
     steps.evaluate(BENCHMARK, judge="sim-judge", composition=Composition(with_unreviewed=True))

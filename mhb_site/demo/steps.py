@@ -17,6 +17,7 @@ from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from review.assignments import claims
 from review.assignments import queries as assignments_queries
+from review.assignments.case_queue import ChosenWork
 from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
@@ -56,20 +57,36 @@ def simulated_physicians() -> list[User]:
 def review_all_but(
     cases_left: int, benchmark: str, *, max_reviews: int, approved: int = 1, dissent: float = 0.15, reject: float = 0.1
 ) -> None:
-    """Review as simulated physicians until about `cases_left` cases await their first review.
+    """Review as simulated physicians until `cases_left` cases await their first review.
 
-    At least `approved` cases are approved, for the release, unless `max_reviews` are not enough.
-    Nobody keeps a case, so that a visitor can take one.
+    Those that have had it are then reviewed further until `approved` are approved, for the release,
+    or no more can be done. Nobody keeps a case, so that a visitor can take one.
 
     Args:
+        max_reviews: of each of the two parts.
         dissent, reject: as `work_queue` has them.
     """
     physicians, cases = simulated_physicians(), Case.objects.filter(benchmark=benchmark)
+
+    def review_one(number: int, stage: str = "") -> int:
+        chosen = ChosenWork(benchmark, stage)
+        return work_queue(SEED + number, 1, physicians, chosen=chosen, dissent=dissent, reject=reject).reviews
+
     for number in range(max_reviews):
-        done = cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count()
-        if done >= approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
+        if cases.filter(state=State.PRIMARY).count() <= cases_left:
             break
-        work_queue(SEED + number, 1, physicians, benchmark=benchmark, dissent=dissent, reject=reject)
+        review_one(number)
+    _release_unread(physicians)
+    for number in range(max_reviews):
+        if cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count() >= approved:
+            break
+        if not review_one(number, State.ADJUDICATION) and not review_one(number, State.SECONDARY):
+            break
+    _release_unread(physicians)
+
+
+def _release_unread(physicians: list[User]) -> None:
+    """Return the cases on which their holders have not committed anything yet."""
     for physician in physicians:
         held = assignments_queries.held_assignment(physician)
         if held is not None and held.token and held.phase == Phase.COMMIT:

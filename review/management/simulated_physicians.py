@@ -14,7 +14,7 @@ from itertools import chain
 from review import errors
 from review.assignments import claims, first_look, services
 from review.assignments import queries as assignments_queries
-from review.assignments.case_queue import ChosenWork
+from review.assignments.case_queue import ANY, ChosenWork
 from review.cases import queries
 from review.common import benchmarks
 from review.models import Assignment, Case, Review, User
@@ -79,7 +79,7 @@ def work_queue(
     limit: int | None,
     physicians: Sequence[User],
     *,
-    benchmark: str = "",
+    chosen: ChosenWork = ANY,
     dissent: float = 0.15,
     reject: float = 0.1,
 ) -> Summary:
@@ -91,7 +91,7 @@ def work_queue(
     same database, physicians and seed give the same reviews.
 
     Args:
-        benchmark: of which they claim cases; empty: of any.
+        chosen: what they claim.
         dissent: probability that a physician judges a case otherwise than it deserves, without
             knowing another opinion.
         reject: share of the cases that deserve to be rejected.
@@ -115,7 +115,7 @@ def work_queue(
                 acted |= _answer_rewordings(physician, seed, keep_one=saves_last_dispute)
             held = assignments_queries.held_assignment(physician)
             if held is None:
-                acted |= claims.claim_next(physician, ChosenWork(benchmark)) is not None
+                acted |= claims.claim_next(physician, chosen) is not None
                 continue
             if saves_last_dispute and held.role in ADJUDICATORS and disputed.count() == 1:
                 continue

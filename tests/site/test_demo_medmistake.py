@@ -5,6 +5,7 @@ import pytest
 from evaluation.models import Run
 from generation.models import Draft, MergeEvent, Release, Sample
 from mhb_site.demo import load, medmistake, steps
+from review.assignments.case_queue import ChosenWork
 from review.management.simulated_physicians import work_queue
 from review.models import Assignment, User
 from review.rules.state_machine import State
@@ -32,5 +33,5 @@ def test_loading_leaves_merges_open_reviews_and_a_finished_run(models: str, phys
     free = Assignment.objects.filter(hold=Assignment.Hold.OPEN, case__benchmark="medmistake", case__state=State.PRIMARY)
     left = set(free.values_list("pk", flat=True))
     assert len(left) == medmistake.CASES_LEFT
-    work_queue(steps.SEED, None, steps.simulated_physicians(), benchmark="medhallu")
+    work_queue(steps.SEED, None, steps.simulated_physicians(), chosen=ChosenWork("medhallu"))
     assert set(free.values_list("pk", flat=True)) == left
