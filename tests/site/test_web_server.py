@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from wsgiref.simple_server import demo_app, make_server
 
 import pytest
@@ -280,7 +281,7 @@ def test_those_who_may_send_files_do_and_others_see_the_page_of_signing_in(guard
 
 def test_the_proxy_has_the_addresses_and_the_limit_of_the_site() -> None:
     conf = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
-    [alternatives] = re.findall(r"location ~ \^/\(([^)]*)\)/\$", conf)
+    [alternatives] = re.findall(r"location ~ \^\(/\(\?:([^)]*)\)/\)\$", conf)
     assert {f"/{path}/" for path in alternatives.split("|")} == set(UPLOADS)
     assert conf.count(f"limit_conn mhb_bodies {OPEN_BODIES};") == 2
 
@@ -318,6 +319,30 @@ def test_a_client_cannot_forge_its_address(tmp_path: Path) -> None:
     assert "HTTP_X_FORWARDED_FOR = '203.0.113.7, 127.0.0.1'" in seen
     assert "1.1.1.1" not in seen
     assert "HTTP_X_FORWARDED_PROTO = 'http'" in seen
+
+
+def test_no_address_of_a_request_becomes_headers_of_the_question_about_it(tmp_path: Path) -> None:
+    """Decoded, an address may hold lines: headers, and the whole of another request."""
+    lines = quote("\r\nX-Forwarded-For: 1.2.3.4\r\nConnection: keep-alive\r\n\r\nGET /another HTTP/1.1\r\nX: ")
+    asked = []
+
+    def echo(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        if environ["PATH_INFO"] == "/api/v1/me/upload-right/":
+            asked.append((environ["HTTP_X_UPLOAD_TO"], environ["HTTP_X_FORWARDED_FOR"]))
+        start_response("200 OK", [])
+        return []
+
+    with make_server(HOST, 0, echo) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with nginx(tmp_path, server.server_port) as port:
+                for path in (f"/any{lines}", "/api/v1/imports/", f"/api/v1/imports/{lines}"):
+                    client, _status = start_upload(port, "POST", path, {}, 2, length=100_000)
+                    client.close()
+        finally:
+            server.shutdown()
+    assert asked == [("/", HOST), ("/api/v1/imports/", HOST), ("/", HOST)]
+    assert "$uri" not in (ROOT / "deploy" / "nginx" / "mhb.conf").read_text()
 
 
 def test_gunicorn_without_a_proxy_is_warned_of() -> None:
