@@ -474,7 +474,7 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
     Raises BrokenReply with a reason for the model.
     """
     try:
-        value = extract_json(reply.text)
+        value = extract_json(_shaped_text(reply))
         # From JSON, for which strict mode still accepts strings as enum members and lists as
         # tuples.
         return shape.model_validate_json(json.dumps(value), strict=True)
@@ -488,6 +488,18 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         if reply.ending == Ending.CUT_OFF:
             raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None
         raise
+
+
+def _shaped_text(reply: Reply) -> str:
+    """The text that a schema shaped: the reply, or what its server took for the reasoning.
+
+    vLLM and SGLang put the whole reply there if the model was told not to think.
+    """
+    reasoning = reply.reasoning.strip()
+    is_misplaced = not has_visible_text(reply.text) and reply.ending is Ending.COMPLETE
+    if is_misplaced and reasoning.startswith("{") and reasoning.endswith("}"):
+        return reasoning
+    return reply.text
 
 
 def check_not_empty(reply: Reply) -> None:

@@ -147,6 +147,13 @@ DEPARTURES = (
         text="No.",
     ),
     Departure(
+        "SGLang",
+        "0.5.6, sgl-project/sglang#14821",
+        choice({"content": None, "reasoning_content": '{"x": "y"}', "tool_calls": None}, "stop"),
+        Ending.COMPLETE,
+        reasoning='{"x": "y"}',
+    ),
+    Departure(
         "Ollama",
         "0.33.2, anomalyco/opencode#46061",
         choice({"content": "", "reasoning": "The user asks"}, "length"),
@@ -564,6 +571,50 @@ def test_what_a_server_says_of_a_schema_or_limit_shapes_the_next_request(row: Co
     assert verdict.met
     assert len(ledger) == 2
     assert {name: target.bodies[1].get(name) for name in row.body} == row.body
+
+
+def shaped(reasoning: str, ending: str = "stop") -> Answer:
+    """A reply whose server took all of it for reasoning."""
+    message = {"content": None, "reasoning_content": reasoning, "tool_calls": None}
+    return choice(message, ending, {"prompt_tokens": 45, "completion_tokens": 10})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "SGLang 0.5.6, sgl-project/sglang#14821",
+        "vLLM, 2026-08, vllm-project/vllm#50948; 2025-06, vllm-project/vllm#19222",
+    ],
+)
+def test_a_reply_that_its_server_took_for_reasoning_is_read(source: str) -> None:
+    ledger = Ledger()
+
+    async def judge(gateway: Gateway) -> Any:
+        return await gateway.ask_structured(settings_for(target.url), HELLO, Verdict)
+
+    with fake_endpoint(shaped('{\n "met": true\n}')) as target:
+        reply, verdict = in_gateway(judge, ledger)
+    assert (verdict.met, reply.text, len(ledger)) == (True, "", 1), source
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        shaped('It is met: {"met": true}'),
+        shaped('{"met": true}', "length"),
+        choice({"content": "It is met.", "reasoning_content": '{"met": true}'}, "stop"),
+    ],
+    ids=["reasoning that ends in JSON", "cut off", "beside a text"],
+)
+def test_json_within_reasoning_is_no_reply(answer: Answer) -> None:
+    ledger = Ledger()
+
+    async def judge(gateway: Gateway) -> Any:
+        return await gateway.ask_structured(settings_for(target.url), replace(HELLO, max_tokens=64), Verdict)
+
+    with fake_endpoint(answer, '{"met": false}') as target:
+        _reply, verdict = in_gateway(judge, ledger)
+    assert (verdict.met, len(ledger)) == (False, 2)
 
 
 def test_all_ten_servers_are_in_the_table() -> None:

@@ -157,7 +157,7 @@ def test_a_cut_off_reply_is_not_asked_for_again_where_the_context_has_no_more_ro
 
 
 def test_reasoning_is_not_sent_back():
-    with fake_endpoint("<think>" + GOOD + "</think>", GOOD) as target:
+    with fake_endpoint("<think>It is: " + GOOD + "</think>", GOOD) as target:
         ask_structured(target.url)
     assert target.bodies[1]["messages"][1]["content"] == "(empty)"
 
