@@ -21,8 +21,9 @@ from review.rules.permissions import UserRole
 
 COOKIE = settings.ENV.cookie("invitation")
 MINUTES = 60  # for which the page may be left open
-# Counts attempts on accounts that do not exist; no account can have this name.
-NOBODY = "not an account"
+# Counts attempts on a number, and is the name of no account: if the account's were locked,
+# anybody could find out whose number this is.
+BY_NUMBER = "invitation {}"
 
 
 class FirstPasswordForm(PasswordForm):
@@ -75,7 +76,8 @@ def first_password(request: HttpRequest) -> HttpResponse:
     if not token:
         raise InvitationInvalid
     user = User.objects.filter(pk=person_id).first()
-    with signatures.count_refusals(request, user or User(username=NOBODY), InvitationInvalid()):
+    attempted = User(username=BY_NUMBER.format(person_id))
+    with signatures.count_refusals(request, attempted, InvitationInvalid()):
         if user is None or not invitations.is_valid(user, token):
             raise InvitationInvalid
     form = FirstPasswordForm(posted_data(request), user=user)

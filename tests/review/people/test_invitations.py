@@ -22,7 +22,7 @@ from review.people import accounts, invitations
 from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
 from tests.api.test_problems import problem
-from tests.review.factories import account
+from tests.review.factories import PASSWORD, account
 from tests.review.pages import Browse
 
 __all__ = ["api"]
@@ -162,6 +162,14 @@ def test_the_password_rules_apply(nia: User, password: str, again: str) -> None:
     path = path_of(nia)
     assert follow(path, password, again).status_code == 422
     assert follow(path).status_code == 302, "a refused password does not use up the link"
+
+
+def test_wrong_links_do_not_tell_whose_number_an_account_has(nia: User, bo: User) -> None:
+    """A name that is locked after wrong links to a number would be that number's."""
+    client = Client()
+    client.get(reverse("invitation", args=[bo.pk, "wrong"]))
+    assert [client.get(PAGE).status_code for _ in range(11)] == [410] * 9 + [429] * 2
+    assert can_sign_in("bo", PASSWORD)
 
 
 def test_wrong_links_are_counted_like_wrong_passwords(nia: User) -> None:
