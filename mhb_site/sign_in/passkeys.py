@@ -6,14 +6,19 @@ from typing import Any
 
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.webauthn import forms
+from allauth.mfa.webauthn.internal import auth
 from django.forms import HiddenInput
+from fido2.webauthn import UserVerificationRequirement
 
 from generation.common.fields import JSONValueField
 
 # Base64 in a credential. fido2 makes bytes of whatever is there: a number of so many bytes, too.
 TEXTS = ("clientDataJSON", "authenticatorData", "signature", "userHandle", "attestationObject")
-# What fido2 raises where its own forms are broken.
-MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
+# What fido2 raises where its own forms are broken, without a key, or with one of an unknown kind.
+MALFORMED = (
+    *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError),
+    *(AssertionError, NotImplementedError),
+)
 
 
 class _PasskeyForm:
@@ -41,7 +46,16 @@ class AddPasskeyForm(_PasskeyForm, forms.AddWebAuthnForm):  # type: ignore[misc]
 
 
 class SignInPasskeyForm(_PasskeyForm, forms.LoginWebAuthnForm):  # type: ignore[misc]
-    """Signs in with a passkey alone."""
+    """Signs in with a passkey alone, which must have asked for a PIN or a finger.
+
+    What it is asked as a second factor need not, and a session keeps one question for both.
+    """
+
+    def clean_credential(self) -> Any:
+        asked = auth.get_state() or {}
+        if asked.get("user_verification") != UserVerificationRequirement.REQUIRED:
+            raise get_adapter().validation_error("incorrect_code")
+        return super().clean_credential()
 
 
 class SecondPasskeyForm(_PasskeyForm, forms.AuthenticateWebAuthnForm):  # type: ignore[misc]
