@@ -54,10 +54,11 @@ from review.cases import api as cases_api
 from review.common.actions import Body, answers
 from review.common.api import BearerTokenAuthentication, HasRight
 from review.common.decorators import requires, signed_in_account
+from review.common.provider_accounts import signs_in_elsewhere
 from review.common.second_factor import has_factor
 from review.common.serializers import Fields
 from review.discussion import api as discussion_api
-from review.errors import NotAllowed
+from review.errors import NotAllowed, SignsInElsewhere
 from review.forms import api as forms_api
 from review.models import PersonEvent, User
 from review.people import api as people_api
@@ -108,6 +109,8 @@ class Token(APIView):
             with signatures.count_refusals(request._request, user, AuthenticationFailed()):
                 if not signatures.use_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
+        if signs_in_elsewhere(user):
+            raise SignsInElsewhere
         # Each leaves an event for good: as often as signing in on the page. Failures have limits of their own.
         if not ratelimit.consume(request._request, app="allauth.account", action="login"):
             raise Throttled

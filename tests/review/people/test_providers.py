@@ -330,6 +330,8 @@ def test_neither_password_nor_passkey_goes_around_the_provider(client: Client, a
     typed = {"login": user.username, "password": PASSWORD}
     assert client.post(reverse("account_login"), typed).status_code == 403
     assert client.get(reverse("home")).status_code == 302
+    asked = {"username": user.username, "password": PASSWORD}
+    assert client.post(reverse("api:token"), asked, content_type="application/json").status_code == 403
     request = RequestFactory().get("/")
     request.session = SessionStore()
     with context.request_context(request), pytest.raises(SignsInElsewhere):  # as with a passkey
