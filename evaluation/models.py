@@ -137,7 +137,7 @@ class RunEndpoint(models.Model):
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     filled_to = models.PositiveIntegerField(null=True, blank=True)
     left_out_at = models.DateTimeField(null=True, blank=True)
-    left_out_because = models.TextField(blank=True)
+    left_out_because = models.TextField(blank=True)  # a text, or the code of an error
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]

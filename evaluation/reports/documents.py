@@ -48,7 +48,8 @@ def as_markdown(report: Report) -> str:
     if not report.finished:
         lines += ["> Results so far: unfinished items count as not judged.", ""]
     for each in report.left_out:
-        at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", text_tables.markdown_cell(each.left_out_because)
+        at = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC"
+        reason = text_tables.markdown_cell(failure_words(each.left_out_because))
         if reason:
             reason = f" ({reason})"
         effect = "its numbers are incomplete"

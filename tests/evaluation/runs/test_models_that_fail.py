@@ -1,6 +1,7 @@
 """A model that cannot be asked stops at once, and the others go on."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation import errors
+from evaluation.labels import failure_words
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.runs import leaving, queries, services, work
 from evaluation.runs.kind import RUNS
@@ -117,18 +119,21 @@ def test_a_model_is_left_out_of_a_running_run_and_added_again(
         client.force_login(adela)
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
         assert "The environment variable MHB_KEY_GONE is not set." in page
-        client.post(reverse("evaluation:run-leave-out", args=[run.pk, "dead"]), {"because": "no account"})
+        [because] = re.findall('name="because" value="([^"]*)"', page)
+        client.post(reverse("evaluation:run-leave-out", args=[run.pk, "dead"]), {"because": because})
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.FINISHED, "")
         rows = Response.objects.filter(run=run, endpoint=dead)
-        assert set(rows.values_list("status", "error", "detail")) == {(Status.DROPPED, "LeftOut", "no account")}
+        assert set(rows.values_list("status", "error", "detail")) == {(Status.DROPPED, "LeftOut", "KeyMissing")}
         assert RUNS.progress(run).percent == 100
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
         assert "dead is left out" in page
+        assert failure_words("KeyMissing") in page, "in the words of who reads it"
         report = client.get(reverse("evaluation:report-json", args=[run.pk])).json()
-        assert [(each["endpoint"], each["because"]) for each in report["left_out"]] == [("dead", "no account")]
+        assert [(each["endpoint"], each["because"]) for each in report["left_out"]] == [("dead", "KeyMissing")]
         document = client.get(reverse("evaluation:report-markdown", args=[run.pk])).content.decode()
         assert "`dead` was left out of the run" in document
+        assert f"({failure_words('KeyMissing')})" in document
         assert queries.count_not_done(run) == 13
         with pytest.raises(JobOver):
             leaving.leave_out(run.pk, endpoint(url, "good"))
