@@ -48,6 +48,7 @@ from generation.llm.reply_reading import (
     Check,
     billed,
     body_of,
+    check_filled_in,
     check_not_empty,
     check_reply,
     classified,
@@ -396,10 +397,11 @@ class Gateway:
             BrokenReply: with the reason and the last reply.
             LLMError: as `ask` does.
         """
-        request = with_schema(request, shape)
+        asked = request = with_schema(request, shape)
 
         def read(reply: Reply) -> Shape:
             value = read_shape(reply, shape)
+            check_filled_in(asked, value)
             if check is not None:
                 check(value)
             return value

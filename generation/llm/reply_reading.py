@@ -37,6 +37,7 @@ MAX_REASON = 40  # of the word for how a reply ended
 MAX_DIGITS = 12  # of a count that is sent as text
 MIN_REPEATED = 20  # characters of an explanation: a shorter one may be anybody's words
 _EXAMPLE = re.compile(r'"\w{1,50}"\s*:\s*"([^"]+)"')  # a text of the JSON that instructions show
+_PLACEHOLDERS = ('"..."', '"...?"')  # in the JSON that instructions show
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 STATUS_DIGITS = 3
 # What providers put before the JSON of a response to keep the connection alive.
@@ -544,6 +545,22 @@ def check_explained(request: Request, explanations: Iterable[str]) -> None:
         explanation = _in_plain_letters(text)
         if len(explanation) >= MIN_REPEATED and any(explanation in example for example in examples):
             raise BrokenReply("The explanation repeats the instructions. Say in your own words why.")
+
+
+def check_filled_in(request: Request, value: BaseModel) -> None:
+    """Raise BrokenReply if a text of a reply is a placeholder of the request's example.
+
+    Small models copy it. Where the data has the same text, it may be theirs.
+    """
+    written = value.model_dump_json()
+    copied = [placeholder for placeholder in _PLACEHOLDERS if placeholder in written]
+    if not copied:
+        return
+    instructions = " ".join(message.text for message in request.messages if message.role == "system")
+    data = " ".join(message.text for message in request.messages if message.role != "system")
+    for placeholder in copied:
+        if placeholder in instructions and placeholder not in data:
+            raise BrokenReply(f"The text {placeholder} stands in the instructions for your own words: write them.")
 
 
 def _in_plain_letters(text: str) -> str:

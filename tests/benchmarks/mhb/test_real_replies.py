@@ -24,6 +24,7 @@ DEMANDS = "Criterion 1 demands something, but its polarity is 'must not'."
 FAULTS = {
     "another's words": [NOT_QUOTED, DEMANDS],
     "denies itself": [NOT_QUOTED, NOT_QUOTED.replace("trap 1", "trap 2"), DEMANDS],
+    "copies the dots": [NOT_QUOTED, "There is only one criterion"],
     "copies the example": ["The last turn asks nothing", NOT_QUOTED, "Criterion 1 names nothing"],
     "passes": [],  # its criteria speak of the question ("a value of blood pressure"), not of the trap
 }

@@ -162,6 +162,22 @@ def test_reasoning_is_not_sent_back():
     assert target.bodies[1]["messages"][1]["content"] == "(empty)"
 
 
+@pytest.mark.parametrize("placeholder", ["...", "...?"])
+def test_a_placeholder_of_the_instructions_is_no_text_unless_the_data_has_it(placeholder):
+    copied = GOOD.replace("It names the dose.", placeholder)
+    example = Message("system", f"Answer with {copied}")
+
+    def asked(*messages):
+        with fake_endpoint(copied, GOOD) as target:
+            in_gateway(
+                lambda gateway: gateway.ask_structured(settings_for(target.url), Request((example, *messages)), Verdict)
+            )
+        return len(target.bodies)
+
+    assert asked(Message("user", "Is the dose named?")) == 2
+    assert asked(Message("user", f'Is the dose named in "{placeholder}"?')) == 1
+
+
 def test_transport_errors_keep_their_own_retries():
     ledger = Ledger()
     with fake_endpoint("no", Answer("down", 500), Answer("down", 502), GOOD) as target:
