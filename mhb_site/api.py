@@ -122,12 +122,10 @@ class Token(APIView):
 @recording_events()
 def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     """Create a token; the oldest beyond the limit are deleted, as a lost one cannot sign out."""
-    # Two at once must not both be the last allowed.
-    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    record_own_act(user, PersonEvent.Kind.TOKEN, what="created", days=ttl.days)
     remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
     AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
-    record_own_act(user, PersonEvent.Kind.TOKEN, what="created", days=ttl.days)
     return issued
 
 

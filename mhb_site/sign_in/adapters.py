@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.forms import TextInput
 from django.http import HttpRequest
 from django.utils import timezone
@@ -44,7 +45,8 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         """Raises TooManyOwnActs; SignsInElsewhere for a way in that a provider could not close."""
         if "sociallogin" not in (options.get("signal_kwargs") or {}) and signs_in_elsewhere(user):
             raise SignsInElsewhere
-        require_own_act(user, PersonEvent.Kind.SIGNED_IN)
+        with transaction.atomic():  # of some at once, all may be the last: a sign-in has limits of its own
+            require_own_act(user, PersonEvent.Kind.SIGNED_IN)
         return super().pre_login(request, user, **options)
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:

@@ -60,7 +60,6 @@ def correct(
         Incomplete, OverLimits, SignatureRefused, CodeRefused, NoSecondFactor: as `submit` does.
     """
     require(physician, Can.REVIEW)
-    require_own_act(physician, Event.Kind.RETRACTED)
     reason = reason.strip()
     if not reason:
         raise errors.EmptyText
@@ -76,6 +75,7 @@ def correct(
 @recording_events()
 def _correct(loaded: ReviewTurn, review_id: int, answers: Answers, reason: str, code: str) -> Review:
     physician = loaded.physician
+    require_own_act(physician, Event.Kind.RETRACTED)
     # Lock the case before its assignments, as everywhere: see services._submit.
     case = Case.objects.select_for_update(no_key=True).get(pk=loaded.case.pk)
     progress = load_progress(case)

@@ -97,8 +97,10 @@ def record_own_act(user: User, kind: PersonEvent.Kind, **data: Any) -> None:
 def require_own_act(user: User, kind: Event.Kind | PersonEvent.Kind) -> None:
     """Raise TooManyOwnActs if this person has done so too often today.
 
-    An event of a case counts wherever it was; one of an account, in the person's own.
+    An event of a case counts wherever it was; one of an account, in the person's own. Needs a
+    transaction, which holds up the person's others: two at once must not both be the last.
     """
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
     done: QuerySet[Any] = Event.objects.filter(actor=user)
     if isinstance(kind, PersonEvent.Kind):
         done = PersonEvent.objects.filter(person=user, actor=user)

@@ -1,10 +1,13 @@
 """What people do to their own account and reviews fills no trail."""
 
+from functools import partial
+
 import pytest
 from django.test import Client
 from django.urls import reverse
+from knox.models import AuthToken
 
-from mhb_site.api import TTL, issue_token
+from mhb_site.api import TTL, issue_token, revoke_tokens
 from review.assignments.correction import correct
 from review.assignments.retraction import retract
 from review.assignments.services import submit
@@ -13,6 +16,7 @@ from review.errors import TooManyOwnActs
 from review.models import PersonEvent, Review, User
 from review.people import accounts
 from review.rules.permissions import UserRole
+from tests.conftest import RunConcurrently
 from tests.review.factories import account, approval, claim_and_submit, open_case, rejection
 
 pytestmark = pytest.mark.django_db
@@ -50,8 +54,10 @@ def test_each_act_is_limited_by_itself(ana: User) -> None:
     with pytest.raises(TooManyOwnActs):
         accounts.set_own_languages(ana, [])
     assert [sign_in() for _ in range(FEW + 2)] == [302] * FEW + [429] * 2
+    revoke_tokens(ana)
+    assert not AuthToken.objects.exists(), "whoever has made too many may end them"
     kinds = (PersonEvent.Kind.COPIED, PersonEvent.Kind.TOKEN, PersonEvent.Kind.EDITED, PersonEvent.Kind.SIGNED_IN)
-    assert [events(ana, kind) for kind in kinds] == [FEW] * 4
+    assert [events(ana, kind) for kind in kinds] == [FEW, FEW + 1, FEW, FEW]
 
 
 def test_reviews_are_undone_and_corrected_only_so_often(ana: User) -> None:
@@ -75,3 +81,10 @@ def test_what_others_do_to_an_account_does_not_count(ana: User) -> None:
         accounts.edit_person(ana.pk, {"languages": ["en", "zh"][: 1 + number % 2]}, actor=admin)
     accounts.set_own_languages(ana, [])
     assert events(ana, PersonEvent.Kind.EDITED) == FEW + 2
+
+
+@pytest.mark.both
+def test_acts_at_the_same_moment_count_too(ana: User, run_concurrently: RunConcurrently) -> None:
+    outcomes = run_concurrently([partial(issue_token, ana, TTL)] * (FEW + 2))
+    assert events(ana, PersonEvent.Kind.TOKEN) == FEW, outcomes
+    assert sum(isinstance(outcome, TooManyOwnActs) for outcome in outcomes) == 2
