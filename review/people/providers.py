@@ -80,8 +80,9 @@ def _account_to_link(person: Provided) -> User | None:
     """The one account with this address, unless it has more rights than groups can give.
 
     Not one with which somebody signs in there already: a hospital gives an address to a new person.
+    Nor by letters beyond ASCII: to a database, ı and i may be the same, as their capitals are.
     """
-    if not person.email:
+    if not person.email or not person.email.isascii():
         return None
     free = User.objects.exclude(socialaccount__provider=person.provider)
     found = list(free.filter(email__iexact=person.email).order_by("pk")[:2])

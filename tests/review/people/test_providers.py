@@ -86,6 +86,14 @@ def test_an_address_that_passed_to_another_person_does_not_give_them_the_account
 
 
 @pytest.mark.django_db
+def test_an_address_whose_capitals_are_those_of_another_gives_nobody_an_account() -> None:
+    """A database may compare by capitals, and that of a dotless i is an I."""
+    nia = account("nia", email="n\u0131a@hosp\u0131tal.example")
+    with pytest.raises(ProviderRefused):
+        sign_in(UserRole.PHYSICIAN, link=True, email=nia.email)
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("field", ["is_staff", "is_superuser", "simulated"])
 def test_no_provider_takes_over_an_account_with_more_rights(field: str) -> None:
     account("keeper", UserRole.ADMIN, email="nia@hospital.example", **{field: True})
