@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from generation.engine.task_queue import requeue_expired
+from generation.engine.task_queue import requeue_expired, shorten_leases
 from generation.jobs.kinds import JobKind
 from generation.jobs.services import settle
+from generation.models import Lane
 
 
 def sweep(kind: JobKind[Any]) -> list[int]:
@@ -14,6 +15,7 @@ def sweep(kind: JobKind[Any]) -> list[int]:
     """
     for rows in kind.rows.values():
         requeue_expired(rows)
+    shorten_leases(Lane.objects.all(), "until")
     kind.clean_up()
     for pk in kind.unsettled():
         settle(pk)

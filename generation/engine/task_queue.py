@@ -157,5 +157,17 @@ def keep(row: Work, **fields: Any) -> bool:
 
 def requeue_expired(model: type[Work]) -> int:
     """Requeue rows whose lease has expired; returns how many."""
-    expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())
+    running = model._default_manager.filter(status=Work.Status.RUNNING)
+    shorten_leases(running, "lease_until")
+    expired = running.filter(lease_until__lt=timezone.now())
     return expired.update(status=Work.Status.QUEUED, token=None, lease_until=None)
+
+
+def shorten_leases(held: QuerySet[Any], column: str) -> None:
+    """Shorten leases longer than any that are given: they are of before the clock was set back.
+
+    A holder that lives renews its own in time; without this, nobody could take what a dead one
+    held until the clock is where it was.
+    """
+    now = timezone.now()
+    held.filter(**{f"{column}__gt": now + 2 * lease()}).update(**{column: now + lease()})

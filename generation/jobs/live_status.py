@@ -247,7 +247,8 @@ def lanes_listed() -> Subquery:
 
 def live_workers(**runs: bool) -> QuerySet[WorkerBeat]:
     """The workers with a recent heartbeat. `runs`: `runs_lanes` or `runs_tasks`."""
-    return WorkerBeat.objects.filter(seen_at__gte=_Moment(WorkerBeat.VALID), **runs).exclude(name=WorkerBeat.SWEEPER)
+    recent = (_Moment(WorkerBeat.VALID), _Moment(-WorkerBeat.VALID))
+    return WorkerBeat.objects.filter(seen_at__range=recent, **runs).exclude(name=WorkerBeat.SWEEPER)
 
 
 def with_live_status(
