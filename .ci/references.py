@@ -33,6 +33,7 @@ OTHER_VARIABLES = (  # which no setting of the site reads
         "Nothing is downloaded",
     ),
     ("MHB_BIND", "127.0.0.1", "the address on which `docker-compose.yml` publishes the port"),
+    ("MHB_CONFIG", "./config", "the folder that containers see as `/config`, for files of settings and secrets"),
     ("MHB_MODELS_PORT", "8010", "`make demo` only; with `--real` the ports after it, too"),
 )
 METHODS = ("get", "post", "put", "patch", "delete")

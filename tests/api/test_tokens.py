@@ -56,6 +56,16 @@ def test_a_token_expires(ana: User, clock: Any, options: dict[str, int], days: i
     assert client.get(reverse("api:me")).status_code == 401
 
 
+def test_tokens_and_sessions_outlast_jumps_of_the_clock(ana: User, clock: Any) -> None:
+    client = with_token(sign_in("ana").json()["token"])
+    session = Client()
+    session.force_login(ana)
+    for hours in (1, -2, 1):
+        clock.advance(hours=hours)
+        assert client.get(reverse("api:me")).status_code == 200
+        assert session.get(reverse("api:me")).status_code == 200
+
+
 @pytest.mark.parametrize("days", [0, 91, 10**30])
 def test_no_token_lasts_longer_than_the_default(ana: User, days: int) -> None:
     assert sign_in("ana", days=days).status_code == 400

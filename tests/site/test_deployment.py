@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import ssl
 import subprocess
@@ -21,8 +22,10 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from django.core.management import get_commands
 
 from bench import servers
+from mhb_site.celery import app
 from mhb_site.env import ROOT, Env
 from mhb_site.server import children
 from tests.profile import installed
@@ -68,6 +71,62 @@ def test_compose_passes_every_setting(compose: dict[str, Any]) -> None:
     ours = {"static_root", "port", "debug"}  # of the image, of the proxy, never in production
     environment = compose["services"]["worker"]["environment"]
     assert not {name for name in Env.model_fields if f"MHB_{name.upper()}" not in environment} - ours
+
+
+def is_run_by_the_image(command: str) -> bool:
+    """Whether the image has this program, and the site this command or queue."""
+    program, *words = shlex.split(command, comments=True)
+    if program == "python":
+        return words[0] == "manage.py" and words[1] in get_commands()
+    if program == "celery":
+        return words[words.index("-Q") + 1] in {queue.name for queue in app.conf.task_queues}
+    return program == "gunicorn" and (ROOT / "gunicorn.conf.py").is_file()
+
+
+def test_what_the_compose_file_names_exists(compose: dict[str, Any]) -> None:
+    known = {f"MHB_{name.upper()}" for name in Env.model_fields}
+    for name, service in compose["services"].items():
+        assert set(service.get("depends_on", ())) <= compose["services"].keys(), name
+        if "build" in service:
+            assert {variable for variable in service["environment"] if variable.startswith("MHB_")} <= known, name
+            assert is_run_by_the_image(service["command"]), name
+        for volume in service.get("volumes", ()):
+            kept = volume.removeprefix("${MHB_CONFIG:-").partition(":")[0].removesuffix("}")
+            assert kept in (*compose["volumes"], "./config") or (ROOT / kept).is_file(), f"{name}: {kept}"
+
+
+def test_every_variable_of_the_compose_file_is_in_the_manual() -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text() + (ROOT / "docs" / "environment.md").read_text()
+    variables = set(re.findall(r"\$\{(\w+)", COMPOSE.read_text()))
+    assert len(variables) > 8
+    assert not {name for name in variables if f"`{name}" not in manual}
+
+
+def test_the_dockerfile_copies_and_runs_what_exists() -> None:
+    written = (ROOT / "Dockerfile").read_text()
+    [copied] = re.findall(r"^COPY (.*) \./$", written, re.MULTILINE)
+    for path in copied.split():
+        assert in_build_context(path), path
+        assert (ROOT / path).is_file(), path
+    [command] = re.findall(r"^CMD (.*)", written, re.MULTILINE)
+    assert is_run_by_the_image(shlex.join(json.loads(command)))
+
+
+def test_the_documented_commands_of_docker_name_what_exists(compose: dict[str, Any]) -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text().replace("\\\n", " ")
+    commands = re.findall(r"^ {4}docker compose (\w+)(.*)", manual, re.MULTILINE)
+    assert {action for action, _rest in commands} == {"up", "run", "exec"}
+    for action, rest in commands:
+        words, _, inside = rest.partition(" python ")
+        named = [word for word in words.split() if word in compose["services"]]
+        if action == "up":
+            assert [word for word in words.split() if not word.startswith("-")] == named, rest
+        else:
+            assert named == ["web"], rest
+            assert is_run_by_the_image(f"python {inside}"), rest
+    [user] = re.findall(r"--uid (\d+)", (ROOT / "Dockerfile").read_text())
+    assert f"user {user}" in manual
+    assert f"`chown {user} " in manual
 
 
 def test_every_service_is_limited_and_watched(compose: dict[str, Any]) -> None:

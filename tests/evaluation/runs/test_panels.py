@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors, panel, registry
 from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.runs import adding, services, work
 from evaluation.runs import queries as runs_queries
-from evaluation.runs import services, work
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import votes
@@ -303,22 +305,35 @@ def test_three_answers_cost_three_calls(bare: Release) -> None:
     assert not Vote.objects.exists()
 
 
-def test_identical_answers_are_judged_separately(bare: Release) -> None:
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_where_repeats_are_measured_identical_answers_are_judged_separately(bare: Release, temperature: float) -> None:
     with fake_endpoint("The same.") as target, fake_endpoint(verdict_reply(True)) as one:
-        run = panel_run(bare, target.url, [("a", one.url)], answers=2, judgments=2)
+        run = panel_run(bare, target.url, [("a", one.url)], answers=2, judgments=2, judge_temperature=temperature)
         assert len(one.bodies) == 2 * 2 * 2
     assert (run.calls, run.hits) == (2 + 8, 0)
 
 
+def test_where_the_floor_is_measured_an_answer_is_judged_anew_at_temperature_0(bare: Release) -> None:
+    """The floor tells how much verdicts turn by asking again, also with a warm or a cold cache."""
+    with fake_endpoint("The same.") as target, fake_endpoint(verdict_reply(True)) as one:
+        run = panel_run(bare, target.url, [("a", one.url)], answers=2, judge_temperature=0)
+        before = len(one.bodies)
+        adding.add_checks(adding.Checks(run=run, again=["verdicts"]))
+        work.work_on_run(run.pk)
+        assert (before, len(one.bodies)) == (2, 2 + 2), "the first answer's criteria, and none from the ledger"
+
+
 @pytest.mark.parametrize(("temperature", "judged"), [(0.0, 2), (0.5, 6)])
 def test_at_temperature_0_a_judge_is_asked_once_for_equal_answers(
-    bare: Release, temperature: float, judged: int
+    bare: Release, admin: Client, temperature: float, judged: int
 ) -> None:
     with fake_endpoint("The same.") as target, fake_endpoint(verdict_reply(True)) as one:
         run = panel_run(bare, target.url, [("a", one.url)], answers=3, judge_temperature=temperature)
         assert len(one.bodies) == judged
     assert (run.calls, run.hits) == (3 + judged, 6 - judged)
     assert verdicts(run) == [(MET, "")] * 6
+    page = admin.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert ("plus 4 cached replies" in page) == (run.hits == 4)
 
 
 def test_the_budget_holds_for_votes(bare: Release) -> None:

@@ -27,11 +27,13 @@ from generation.engine.task_queue import PULSE, take
 from generation.engine.worker_beats import process_name
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
-from generation.llm.simulator.server import run_in_background
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work
+from mhb_site.benchmarks.mhb import simulate
 from tests.conftest import Clock, RunConcurrently
 from tests.engine import (
+    SEED,
     calls,
     conversation,
     conversations_file,
@@ -314,6 +316,61 @@ def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Sourc
         jobs_services.resume(batch.pk)
         assert services.work_on_batch(batch.pk) == 12
     assert status_counts(batch) == {Status.DONE: 12}
+
+
+async def hang(_request: web.Request) -> web.Response:
+    """Never answer."""
+    await asyncio.sleep(60)
+    return web.Response()
+
+
+async def drip(request: web.Request) -> web.StreamResponse:
+    """Answer without an end, a byte at a time."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
+
+
+async def sign_in_page(_request: web.Request) -> web.Response:
+    """Answer as a gateway does whose session has ended."""
+    return web.Response(text="<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
+
+
+@pytest.mark.parametrize(
+    ("fault", "timeout", "error"),
+    [(hang, 0.3, "TimedOut"), (drip, 0.3, "TimedOut"), (sign_in_page, 120, "OtherService")],
+)
+def test_a_batch_is_finished_once_its_endpoint_answers_in_time_and_in_kind(
+    source: Source, fault: Any, timeout: float, error: str
+) -> None:
+    is_well = False
+
+    @web.middleware
+    async def fail_until_well(request: web.Request, handler: Any) -> Any:
+        if is_well:
+            return await handler(request)
+        return await fault(request)
+
+    app = make_app([simulate.SCRIPT], seed=SEED)
+    app.middlewares.append(fail_until_well)
+    with run_in_background(app) as url:
+        endpoint_row = endpoint(url, concurrency=4)
+        Endpoint.objects.update(timeout=timeout)
+        batch = launch_batch(source, endpoint_row)
+        services.work_on_batch(batch.pk)
+        batch.refresh_from_db()
+        assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+        assert status_counts(batch).keys() <= {Status.QUEUED, Status.FAILED}, "none is stuck"
+        assert {call.error for call in calls(batch)} == {error}
+        is_well = True
+        Endpoint.objects.update(timeout=120)  # however busy this machine is
+        jobs_services.resume(batch.pk)
+        jobs_services.retry_failed(batch.pk)
+        services.work_on_batch(batch.pk)
+    assert status_counts(batch) == {Status.DONE: 12}
+    assert len([call for call in calls(batch) if not call.error]) == 12, "nothing is paid for twice"
 
 
 # ------------------------------------------------------------------------------ how long lanes last
