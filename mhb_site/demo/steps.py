@@ -51,7 +51,9 @@ def work_to_the_end(kind: JobKind[Any], pk: int) -> None:
 
 
 def simulated_physicians() -> list[User]:
-    return list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+    """The simulated physicians, without those as whom a visitor has signed in."""
+    physicians = User.objects.filter(role=UserRole.PHYSICIAN, simulated=True, last_login=None)
+    return list(physicians.order_by("username"))
 
 
 def review_all_but(
@@ -66,28 +68,29 @@ def review_all_but(
         max_reviews: of each of the two parts.
         dissent, reject: as `work_queue` has them.
     """
-    physicians, cases = simulated_physicians(), Case.objects.filter(benchmark=benchmark)
+    cases = Case.objects.filter(benchmark=benchmark)
 
     def review_one(number: int, stage: str = "") -> int:
         chosen = ChosenWork(benchmark, stage)
+        physicians = simulated_physicians()
         return work_queue(SEED + number, 1, physicians, chosen=chosen, dissent=dissent, reject=reject).reviews
 
     for number in range(max_reviews):
         if cases.filter(state=State.PRIMARY).count() <= cases_left:
             break
         review_one(number)
-    _release_unread(physicians)
+    _release_unread()
     for number in range(max_reviews):
         if cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count() >= approved:
             break
         if not review_one(number, State.ADJUDICATION) and not review_one(number, State.SECONDARY):
             break
-    _release_unread(physicians)
+    _release_unread()
 
 
-def _release_unread(physicians: list[User]) -> None:
+def _release_unread() -> None:
     """Return the cases on which their holders have not committed anything yet."""
-    for physician in physicians:
+    for physician in simulated_physicians():
         held = assignments_queries.held_assignment(physician)
         if held is not None and held.token and held.phase == Phase.COMMIT:
             claims.release(physician, held.pk, held.token)

@@ -11,11 +11,13 @@ from django.test import Client
 
 from evaluation.models import Response, Run
 from generation.models import Endpoint
-from mhb_site.demo import progress, real
+from mhb_site.demo import progress, real, steps
 from mhb_site.demo.load import HERE, _import_source
 from mhb_site.management.commands import demo
 from mhb_site.management.commands.demo import remove_partial_demo
 from mhb_site.server import children
+from review.models import Assignment, Case, Review, User
+from tests.review.factories import claim, open_case
 
 pytestmark = pytest.mark.plain
 
@@ -94,6 +96,22 @@ def test_real_models_are_asked_for_only_where_they_are_installed(tmp_path: Path,
     monkeypatch.setattr(real, "PYTHON", tmp_path / "python")
     with pytest.raises(CommandError, match="No real model is installed"):
         call_command("demo", "--real")
+
+
+@pytest.mark.django_db
+def test_a_case_that_a_visitor_took_while_the_demo_loads_stays_theirs(physicians: list[User], client: Client) -> None:
+    """Accounts of the demo are simulated physicians until somebody signs in to them."""
+    User.objects.update(simulated=True)
+    for number in range(4):
+        Case.objects.filter(pk=open_case(number).pk).update(simulated=True)
+    bo = User.objects.get(username="bo")
+    client.force_login(bo)
+    taken = claim(bo)
+    steps.review_all_but(0, taken.case.benchmark, max_reviews=20)
+    taken.refresh_from_db()
+    assert (taken.hold, taken.physician) == (Assignment.Hold.HELD, bo)
+    assert Review.objects.exists()
+    assert not Review.objects.filter(physician=bo).exists()
 
 
 @pytest.mark.django_db
