@@ -159,4 +159,6 @@ def apply_bulk_action(
             request,
             _("%(why)s Not changed (%(n)s): %(names)s") % {"n": len(names), "names": "; ".join(names), "why": reason},
         )
+    if refused and not done:
+        return None
     return HttpResponseRedirect(request.get_full_path())

@@ -43,7 +43,9 @@ def test_a_refused_form_says_why_and_shows_what_was_typed(world: World, client: 
     assert page.status_code == 200
     assert "message--error" in html
     kept = html[html.index("<noscript>", html.index('id="messages"')) :]
-    assert TYPED * 3 in kept[: kept.index("</noscript>")]
+    kept = kept[: kept.index("</noscript>")]
+    assert TYPED * 3 in kept
+    assert kept.index("Not saved. You wrote:") < kept.index(TYPED)
     assert TYPED not in client.get(page.redirect_chain[-1][0]).content.decode()  # once
 
 
@@ -71,3 +73,14 @@ def test_a_refused_bulk_action_leaves_the_other_actions_as_they_were(world: Worl
     assert page.status_code == 422
     assert forms["withdraw"]["reason"].value() == TYPED
     assert not forms["withdraw"].errors
+
+
+def test_a_bulk_action_that_every_row_refuses_says_why_and_keeps_its_reason(world: World, client: Client) -> None:
+    client.force_login(world["adela"])
+    posted = {"action": "withdraw", "rows": [world.closed["withdrawn"].pk], "withdraw-reason": TYPED}
+    page = client.post(reverse("review:cases"), posted)
+    html = page.content.decode()
+    assert page.status_code == 422
+    assert "This case is closed. Not changed (1)" in html
+    assert TYPED in html
+    assert page.context["selected_keys"] == {world.closed["withdrawn"].pk}
