@@ -145,6 +145,26 @@ def test_texts_of_a_form_leave_with_another_account(page: Page, live_server: Any
     assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('mhb-draft:typed:')).length") == 0
 
 
+def test_a_sign_in_at_a_provider_keeps_what_was_typed_and_drops_what_another_typed(
+    page: Page, live_server: Any, adela: User, chen: User
+) -> None:
+    """The browser comes back from another site, whose address says nothing of a sign-in."""
+    new = live_server.url + reverse("review:person-new")
+    User.objects.filter(pk=chen.pk).update(role=adela.role)
+    name = page.locator("[name=username]")
+    for person, kept in ((adela, "kept.name"), (chen, "")):
+        sign_in(page, live_server.url, adela)
+        page.goto(new)
+        name.fill("kept.name")
+        page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+        page.locator("main form button.button--primary").click()  # leads to the sign-in page
+        page.wait_for_url(f"{live_server.url}{reverse('account_login')}**")
+        page.goto("about:blank")
+        sign_in(page, live_server.url, person)
+        page.goto(new)
+        expect(name).to_have_value(kept)
+
+
 def test_what_was_typed_goes_back_to_its_own_row_and_over_nothing_new(
     page: Page, live_server: Any, adela: User, bo: User
 ) -> None:

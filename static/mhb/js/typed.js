@@ -110,10 +110,19 @@ function restore(kept) {
 }
 
 const signIn = document.body.dataset.login.replace(/[^/]+\/$/, "");
-const isFromSignIn = document.referrer.startsWith(location.origin + signIn);
+// This tab showed a page of nobody, as that of the sign-in. A provider's page leads back from another site.
+const SIGNING_IN = "mhb-signing-in";
+
+function takeSignIn() {
+  const isFromSignIn = SIGNING_IN in sessionStorage || document.referrer.startsWith(location.origin + signIn);
+  if (account) sessionStorage.removeItem(SIGNING_IN);
+  else sessionStorage.setItem(SIGNING_IN, "1");
+  return isFromSignIn;
+}
 
 try {
   const sent = takeSent();
+  const isFromSignIn = takeSignIn();
   if (account && !isAnswer) {
     const kept = JSON.parse(sessionStorage.getItem(pageKey())) ?? {};
     if (arrival?.type === "navigate" && !isFromSignIn) {
