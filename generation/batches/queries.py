@@ -405,11 +405,21 @@ def presets(benchmark: str) -> Presets:
 
 
 def setting_texts(batch: Batch) -> list[tuple[str, str, str]]:
-    """The settings of a batch: (label, name, value as text)."""
+    """The settings of a batch: (label, name, value in the reader's words)."""
     texts = []
     for name, value in batch.settings.items():
-        texts.append((registry.setting_label(batch.benchmark, name), name, _as_text(value)))
+        texts.append((registry.setting_label(batch.benchmark, name), name, _in_words(value)))
     return texts
+
+
+def _in_words(value: Any) -> str:
+    if value is True:
+        return gettext("yes")
+    if value is False:
+        return gettext("no")
+    if value is None:
+        return "–"
+    return _as_text(value)
 
 
 def preset_of(batch: Batch) -> Preset | None:

@@ -287,7 +287,7 @@ def test_the_data_card_describes_reviewers_and_agreement(release: Release, tmp_p
         "| reviewers | verdict | 4 |",
         f"Canary, in every sample: `{release.canary}`",
         "- Language en: 4",
-        "- generator: sim-generator (sim-generator)",
+        "- Generator: sim-generator (sim-generator)",
         "0 of 4 reviewed samples (0.0%) went to adjudication",
         "## Intended use and limits",
     ):
