@@ -43,6 +43,7 @@ from generation.releases import api as releases_api
 from generation.removal import api as removal_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
+from mhb_site.models import TokenName
 from mhb_site.server.bodies import UPLOADS, may_upload
 from mhb_site.web.router import Router
 from review.answers import signatures
@@ -82,6 +83,12 @@ SIGN_IN_BODY: Fields = {
         help_text="A code from your authenticator app, or a recovery code, if you have set up a second factor.",
     ),
     "days": serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days),
+    "name": serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=80,
+        help_text="The program that will use it, shown in your list of tokens.",
+    ),
 }
 
 
@@ -114,18 +121,23 @@ class Token(APIView):
         # Each leaves an event for good: as often as signing in on the page. Failures have limits of their own.
         if not ratelimit.consume(request._request, app="allauth.account", action="login"):
             raise Throttled
-        issued, token = issue_token(user, timedelta(days=body["days"]))
+        issued, token = issue_token(user, timedelta(days=body["days"]), body["name"])
         update_last_login(User, user)  # sending the signal would make axes start a session
         return {"token": token, "expires_at": issued.expiry}
 
 
 @recording_events()
-def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
-    """Create a token; the oldest beyond the limit are deleted, as a lost one cannot sign out."""
+def issue_token(user: User, ttl: timedelta, name: str = "") -> tuple[AuthToken, str]:
+    """Create a token, which its owner may name; the oldest beyond the limit are deleted.
+
+    A lost one cannot sign out.
+    """
     record_own_act(user, PersonEvent.Kind.TOKEN, what="created", days=ttl.days)
     remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
     AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
+    if name:
+        TokenName.objects.create(token=issued[0], name=name)
     return issued
 
 

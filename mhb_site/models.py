@@ -1,6 +1,7 @@
 """Tables of the site itself."""
 
 from django.db import models
+from knox.models import AuthToken
 
 
 class CacheEntry(models.Model):
@@ -19,3 +20,13 @@ class CacheEntry(models.Model):
 
     def __str__(self) -> str:
         return self.cache_key
+
+
+class TokenName(models.Model):
+    """What its owner calls an API token, to know later which program uses it."""
+
+    token = models.OneToOneField(AuthToken, on_delete=models.CASCADE, primary_key=True, related_name="named")
+    name = models.CharField(max_length=80)
+
+    def __str__(self) -> str:
+        return self.name

@@ -21,12 +21,12 @@ from django.db.models.functions import Cast
 from knox.models import AuthToken
 
 from generation.models import WorkerBeat
-from mhb_site.models import CacheEntry
+from mhb_site.models import CacheEntry, TokenName
 from review.models import SitePause
 
 # A session or token is a key to an account, which may have been revoked since; a beat is of a
 # process that runs; the cache may be emptied; and every restored site is paused.
-LEFT_OUT = {Session, UserSession, AuthToken, WorkerBeat, CacheEntry, SitePause}
+LEFT_OUT = {Session, UserSession, AuthToken, TokenName, WorkerBeat, CacheEntry, SitePause}
 INSERTED = 2000  # rows a statement, at most
 INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 5  # rows in memory: some have images

@@ -66,7 +66,7 @@ def collect(me: User) -> dict[str, Any]:
             AccessLog.objects.filter(username=me.username), "attempt_time", "ip_address", "user_agent", "logout_time"
         ),
         "sessions": _rows(UserSession.objects.filter(user=me), "created_at", "ip", "user_agent"),
-        "tokens": _rows(AuthToken.objects.filter(user=me), "created", "expiry"),
+        "tokens": _rows(AuthToken.objects.filter(user=me), "named__name", "created", "expiry"),
         "reviews": _rows(
             reviews_by(me), "id", "role", "phase", "verdict", "inadequate", "answers", "submitted_at", "signed_as"
         ),

@@ -24,8 +24,9 @@ from review.common.decorators import posted_data, redirect_saying, render_form, 
 
 
 class TokenForm(forms.Form):
-    """Asks how long a new token should last."""
+    """Asks what a new token is for, and how long it should last."""
 
+    name = forms.CharField(label=gettext_lazy("Name"), required=False, max_length=80)
     days = forms.IntegerField(label=gettext_lazy("Valid for (days)"), min_value=1, max_value=TTL.days, initial=TTL.days)
 
 
@@ -43,11 +44,11 @@ def tokens(request: HttpRequest) -> HttpResponse:
     form = TokenForm(posted_data(request))
     issued = ""
     if form.is_valid():
-        _token, issued = issue_token(me, timedelta(days=form.cleaned_data["days"]))
+        _token, issued = issue_token(me, timedelta(days=form.cleaned_data["days"]), form.cleaned_data["name"])
         form = TokenForm()
         show_at(request, request.path)  # a reload makes no other one
-    rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).order_by("-created", "-pk")
-    context = {"form": form, "issued": issued, "tokens": rows, "limit": LIMIT}
+    rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).select_related("named")
+    context = {"form": form, "issued": issued, "tokens": rows.order_by("-created", "-pk"), "limit": LIMIT}
     return render_form(request, "account/tokens.html", context, refused=form.errors)
 
 

@@ -51,12 +51,13 @@ def test_the_badge_counts_what_is_unread_on_every_page(client: Client, ana: User
 
 def test_a_token_is_created_shown_once_used_and_revoked(client: Client, ana: User) -> None:
     sign_in_and_confirm(client, ana)
-    page: Any = client.post(reverse("tokens"), {"days": "7"})
+    page: Any = client.post(reverse("tokens"), {"days": "7", "name": "Nightly export"})
     issued = page.context["issued"]
     bearer = {"Authorization": f"Bearer {issued}"}
     assert Client().get("/api/v1/me/", headers=bearer).json()["username"] == ana.username
     listed = client.get(reverse("tokens")).content.decode()
     assert issued not in listed
+    assert "Nightly export" in listed
     [token] = AuthToken.objects.all()
     assert token.token_key in listed
     assert client.post(reverse("token-revoke"), {"token": token.token_key}).status_code == 302

@@ -11,6 +11,7 @@ from django.urls import reverse
 from generation.endpoints.services import add_endpoint
 from generation.jobs import life_cycle, services
 from generation.models import Batch
+from mhb_site.models import TokenName
 from review.audit import acts, verification
 from review.models import Audit, PersonEvent, User
 from tests.engine import conversations_file, endpoint, import_file, launch_batch
@@ -72,9 +73,10 @@ def test_signing_in_and_tokens_are_recorded(adela: User, client: Any) -> None:
     adela.save()
     client.post(reverse("account_login"), {"login": adela.username, "password": "a-long-password-1"})
     assert act(PersonEvent.Kind.SIGNED_IN).person == adela
-    body = {"username": adela.username, "password": "a-long-password-1", "days": 3}
+    body = {"username": adela.username, "password": "a-long-password-1", "days": 3, "name": "Nightly export"}
     client.post("/api/v1/auth/token/", body, content_type="application/json")
     assert act(PersonEvent.Kind.TOKEN).data == {"what": "created", "days": 3}
+    assert TokenName.objects.get().name == "Nightly export"
 
 
 def test_the_trail_is_filtered_and_downloaded(adela: User, rui: User, client: Any) -> None:
