@@ -96,6 +96,15 @@ def unknown_mentions(author: User, case: Case, text: str) -> list[str]:
     return sorted(names - set(people.values_list("username", flat=True)))
 
 
+def sealed_mentions(author: User, text: str) -> list[str]:
+    """The names after an @ of colleagues; the author may not know whether they work on the case."""
+    if allowed(author, Can.OVERSEE):
+        return []
+    names = _MENTION.findall(normalize_username(text))
+    colleagues = User.objects.filter(username__in=names, is_active=True).exclude(role=UserRole.ADMIN)
+    return sorted(colleagues.exclude(pk=author.pk).values_list("username", flat=True))
+
+
 def reachable(author: User, case: Case) -> list[User]:
     """The people who can be notified by an @, as far as the author may know.
 

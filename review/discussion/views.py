@@ -130,17 +130,26 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
             form.add_error("quote", refused.message)
     htmx = getattr(request, "htmx", False)
     unknown = remarks.unknown_mentions(author, case, form.data.get("text", ""))
+    sealed = remarks.sealed_mentions(author, form.data.get("text", ""))
     if form.errors:
         context = {"case": case, "remarks": remarks.discussion(author, case), "refused": form}
         return render(
             request, "review/discussion/_talk.html" if htmx else "review/discussion/remark.html", context, status=422
         )
     if htmx:
-        context = {"case": case, "remarks": remarks.discussion(author, case), "unknown_mentions": unknown}
+        context = {
+            "case": case,
+            "remarks": remarks.discussion(author, case),
+            "unknown_mentions": unknown,
+            "sealed_mentions": sealed,
+        }
         return render(request, "review/discussion/_talk.html", context)
     if unknown:
         text = _("Nobody was notified under: %(names)s") % {"names": ", ".join(f"@{name}" for name in unknown)}
         messages.warning(request, text)
+    if sealed:
+        shown = ", ".join(f"@{name}" for name in sealed)
+        messages.info(request, _("Notified only if they work on this case: %(names)s") % {"names": shown})
     assignment = author.assignments.filter(case=case).first()
     if assignment:
         url = reverse("review:case", args=[assignment.pk])

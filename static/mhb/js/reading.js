@@ -50,7 +50,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   panel.open = true;
   visit(panel);
-  $("summary", panel).focus({ preventScroll: true });
+  ($("textarea", panel) ?? $("summary", panel)).focus();
 });
 
 const tools = $("[data-reading]");

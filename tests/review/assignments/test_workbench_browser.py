@@ -399,3 +399,13 @@ def test_texts_of_another_account_leave_the_browser(desk: Page, live_server: Any
     desk.goto(workbench)
     stored = desk.evaluate("() => Object.keys(localStorage).filter((key) => key.startsWith('mhb-draft:'))")
     assert stored == [keys["bo"]]
+
+
+def test_the_link_to_the_discussion_leads_into_its_field(desk: Page, live_server: Any, ana: User) -> None:
+    """Elsewhere, what is typed would set off the keys of the page."""
+    open_case()
+    open_page(desk, live_server.url, "case", claim(ana))
+    wait_for_focus(desk)
+    desk.get_by_role("link", name="Discussion").click()
+    desk.keyboard.type("@me: read this")
+    expect(desk.locator("#remark-text")).to_have_value("@me: read this")

@@ -163,6 +163,18 @@ def test_a_physician_is_offered_the_names_of_admins_only(
     assert client.get(names).status_code == 404
 
 
+def test_a_physician_is_told_when_a_mention_may_reach_nobody(client: Client, adela: User, ana: User, bo: User) -> None:
+    """Without saying whether the colleague works on the case."""
+    case = open_case()
+    claim(ana)
+    address, said = reverse("review:remark", args=[case.pk]), "Notified only if they work on this case: @bo<"
+    client.force_login(ana)
+    for text, tells in (("@bo, what do you say?", True), ("@adela, what do you say?", False)):
+        for headers in ({"HX-Request": "true"}, {}):
+            page = client.post(address, {"text": text}, follow=True, headers=headers).content.decode()
+            assert (said in " ".join(page.split()).replace(" <", "<")) is tells, (text, headers)
+
+
 @pytest.mark.parametrize(("language", "colon"), [("en", ": "), ("zh-hans", "：")])
 def test_a_notice_uses_the_colon_of_the_readers_language(
     client: Client, adela: User, ana: User, language: str, colon: str
