@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from generation import errors
 from generation.common.chunks import analyze_tables
@@ -84,6 +85,7 @@ def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING)
     """
     latest = _latest(name, benchmark)
     apply_outcomes()
+    composition = _with_seed(name, composition)
     counted = tally(benchmark, composition)
     held_out = 0
     if composition.held_out:
@@ -126,6 +128,7 @@ def start_freeze(
     """
     merged_card = merge_card(_card_of(_latest(name, benchmark)), card or {})
     apply_outcomes()
+    composition = _with_seed(name, composition)
     counted = tally(benchmark, composition)
     with recording_events():
         ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)  # two may start at once
@@ -219,6 +222,24 @@ def _latest(name: str, benchmark: str) -> Release | None:
     if latest is not None and latest.benchmark != benchmark:
         raise errors.OtherBenchmark(latest.benchmark)
     return latest
+
+
+def _with_seed(name: str, composition: Composition) -> Composition:
+    """The composition with a seed by which nobody else can work out what it holds out.
+
+    It is that of the release before, so that what was held out does not become public; of a
+    version of the same name, if there is one.
+    """
+    if composition.seed or not composition.held_out:
+        return composition
+    earlier = Release.objects.filter(held_out_count__gt=0).order_by("-pk")
+    before = earlier.filter(name=name).first() or earlier.first()
+    if before is not None:
+        seed = before.composition["seed"]
+    else:
+        digest = salted_hmac("generation.releases.seed", "", algorithm="sha256").digest()
+        seed = int.from_bytes(digest[:7])
+    return composition.model_copy(update={"seed": seed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,12 @@ class Composition(Settings):
     seed: int = Field(
         0,
         title=_("Seed"),
-        description=_("The same seed holds out and draws the same records in every release."),
+        description=_(
+            "The same seed holds out and draws the same records in every release. To hold out, 0 stands for the seed "
+            "of the release before, or for one that nobody can guess."
+        ),
         ge=0,
-        le=2**31 - 1,
+        le=2**63 - 1,
     )
 
     refusal = errors.WrongComposition

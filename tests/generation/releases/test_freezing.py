@@ -270,7 +270,7 @@ def test_unreviewed_samples_are_released_only_on_request(approved_samples: list[
 def test_the_held_out_split_is_exported_separately(
     approved_samples: list[Sample], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seed = next(n for n in range(100) if 0 < sum(held_out_flags(approved_samples, n)) < 5)
+    seed = next(n for n in range(1, 100) if 0 < sum(held_out_flags(approved_samples, n)) < 5)
     composition = Composition(held_out=0.5, seed=seed)
     preview = services.preview("own", benchmark="mhb", composition=composition)
     release = services.freeze_release("own", benchmark="mhb", composition=composition)
@@ -302,6 +302,25 @@ def test_the_held_out_split_is_exported_separately(
     twin = services.freeze_release("twin", benchmark="mhb", composition=composition)
     assert set(twin.samples.filter(split="held-out").values_list("key", flat=True)) == expected
     assert twin.canary != release.canary
+
+
+def test_the_seed_of_what_is_held_out_cannot_be_guessed_and_stays(
+    approved_samples: list[Sample], settings: Any
+) -> None:
+    def seed_of(name: str, held_out: float, seed: int = 0) -> int:
+        composition = Composition(held_out=held_out, seed=seed)
+        return int(services.start_freeze(name, benchmark="mhb", composition=composition).composition["seed"])
+
+    most = Composition(held_out=0.9)
+    assert seed_of("open", held_out=0.0) == 0
+    own = seed_of("own", held_out=0.9)
+    assert own > 2**40
+    settings.SECRET_KEY += "x"
+    assert seed_of("elsewhere", held_out=0.9) != own
+    release = services.freeze_release("chosen", benchmark="mhb", composition=Composition(held_out=0.9, seed=7))
+    assert release.composition["seed"] == 7
+    assert seed_of("chosen", held_out=0.5) == seed_of("next", held_out=0.9) == 7
+    assert services.preview("chosen", benchmark="mhb", composition=most).held_out == release.held_out_count > 0
 
 
 def held_out_flags(samples: list[Sample], seed: int) -> list[bool]:
