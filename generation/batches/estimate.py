@@ -40,7 +40,9 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         checks_run = registry.check_names(benchmark)
     counts = Counter(kind for _pk, kind in records)
     bound = queries.bind_roles(benchmark, settings.roles, counts, checks)
-    check_independence(settings, bound)
+    players = settings.players_in(bound)
+    endpoints = settings.endpoints_in(bound, players)
+    check_independence(settings, endpoints)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
@@ -56,7 +58,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 prompt_counts[prompt] += counts[kind]
                 places[prompt].add((value.prompts, kind))
     drafts_before, calls_before = _read_history(settings, values, bound, checks_run)
-    players, lines = settings.players_in(bound), []
+    lines = []
     for (role, prompt), n in question_counts.items():
         records_asked = before = 0
         for name, kind in places[prompt]:
@@ -73,7 +75,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         for endpoint in playing:
             lines.append(estimate_line(role, endpoint, prompt, questions, repeats=repeats, usual=usual))
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
-    shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
+    shared = queries.shared_models(benchmark, endpoints)
     working = paces([*bound.values(), *players])
     time = activity.case_time(benchmark)
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=working, one_model=shared, review=time)

@@ -124,10 +124,12 @@ class BatchSettings(LaunchSettings):
         distinct = {endpoint.pk: endpoint for endpoint in (first, *self.further_endpoints)}
         return tuple(distinct.values())
 
-    def endpoints_in(self, bound: Mapping[str, Endpoint]) -> dict[str, tuple[Endpoint, ...]]:
-        """All endpoints of each role. Raises as `players_in` does."""
+    def endpoints_in(
+        self, bound: Mapping[str, Endpoint], players: tuple[Endpoint, ...]
+    ) -> dict[str, tuple[Endpoint, ...]]:
+        """All endpoints of each role; `players`: of the role that several may play."""
         by_role: dict[str, tuple[Endpoint, ...]] = {name: (endpoint,) for name, endpoint in bound.items()}
-        if players := self.players_in(bound):
+        if players:
             by_role[registry.recipe(self.benchmark).multiple_role] = players
         return by_role
 
@@ -204,11 +206,12 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     asked = (*settings.roles.values(), *settings.further_endpoints)
     if not_callable := [endpoint.name for endpoint in asked if not endpoint.is_usable]:
         raise errors.NotCallable(", ".join(not_callable))
+    draw = settings.record_draw
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds, again=settings.again)
     if recipe.splits is not None:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
-        _check_splits(records, recipe.splits(values), settings.record_draw)
-    drawn = draw_records(records, settings.source, settings.record_draw, settings.limit)
+        _check_splits(records, recipe.splits(values), draw)
+    drawn = draw_records(records, settings.source, draw, settings.limit)
     if settings.again:
         return replace(drawn, summary={**drawn.summary, "again": True})
     return drawn
@@ -242,21 +245,24 @@ def _new_batches(settings: BatchSettings, actor: User | None, comparison: Compar
     drawn = choose_records(settings)
     kinds = {kind for _pk, kind in drawn.records}
     roles = queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
+    players = settings.players_in(roles)
+    endpoints = settings.endpoints_in(roles, players)
+    check_independence(settings, endpoints)
     batches = []
     prompts_by_arm = {"": settings.prompts}
     if comparison is not None:
         prompts_by_arm = {"A": settings.prompts, "B": settings.compare or ""}
     for arm, name in prompts_by_arm.items():
         of_arm = settings.model_copy(update={"prompts": name})
-        batch = _new_batch(of_arm, roles, actor, drawn.summary, comparison, arm)
-        _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(roles))
+        batch = _new_batch(of_arm, endpoints, actor, drawn.summary, comparison, arm)
+        _queue_drafts(batch, drawn.records, settings.plan, players)
         batches.append(batch)
     return batches
 
 
 def _new_batch(
     setting: BatchSettings,
-    roles: Mapping[str, Endpoint],
+    endpoints_by_role: Mapping[str, Sequence[Endpoint]],
     actor: User | None,
     draw: Mapping[str, Any],
     comparison: Comparison | None,
@@ -272,10 +278,9 @@ def _new_batch(
     if preset := registry.preset(benchmark, setting.preset):
         preset_name = preset.name
         changed = [name for name, value in settings.items() if value != preset.values[name]]
-    check_independence(setting, roles)
     batch_roles = []
     endpoint_settings = {}
-    for role, endpoints in setting.endpoints_in(roles).items():
+    for role, endpoints in endpoints_by_role.items():
         for endpoint in endpoints:
             batch_roles.append(BatchRole(role=role, endpoint=endpoint))
             endpoint_settings[str(endpoint.pk)] = endpoint.launch_settings
@@ -308,11 +313,11 @@ def _new_batch(
     return batch
 
 
-def check_independence(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
+def check_independence(settings: BatchSettings, endpoints: Mapping[str, Sequence[Endpoint]]) -> None:
     """Raise SharedModel if a model plays roles that the recipe keeps apart, unless allowed."""
     if settings.one_model:
         return
-    shared = queries.shared_models(settings.benchmark, settings.endpoints_in(roles))
+    shared = queries.shared_models(settings.benchmark, endpoints)
     if shared:
         raise errors.SharedModel("; ".join(f"{role} and {other}: {model}" for role, other, model in shared))
 

@@ -125,4 +125,4 @@ def test_a_launch_of_one_voter_in_three_roles_is_refused(db: None) -> None:
     roles = {f"voter_{number}": Endpoint(model="m") for number in (1, 2)} | {"generator": Endpoint(model="g")}
     settings = BatchSettings(benchmark="medhallu", source=Source(), roles=roles)
     with pytest.raises(errors.SharedModel, match="voter_2 and voter_1: m"):
-        launch.check_independence(settings, roles)
+        launch.check_independence(settings, settings.endpoints_in(roles, settings.players_in(roles)))
