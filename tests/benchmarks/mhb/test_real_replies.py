@@ -26,6 +26,7 @@ FAULTS = {
     "denies itself": [NOT_QUOTED, NOT_QUOTED.replace("trap 1", "trap 2"), DEMANDS],
     "copies the dots": [NOT_QUOTED, "There is only one criterion"],
     "copies the example": ["The last turn asks nothing", NOT_QUOTED, "Criterion 1 names nothing"],
+    "passes, though false": [],  # the report says what it calls missing, which only a reader sees
     "passes": [],  # its criteria speak of the question ("a value of blood pressure"), not of the trap
 }
 
