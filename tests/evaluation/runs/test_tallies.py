@@ -91,7 +91,7 @@ def test_the_page_of_a_finished_run_reads_its_verdicts_once(run: Run, admin_clie
         reads = [
             query for query in executed if 'FROM "evaluation_judgment"' in query["sql"] and " w_ " not in query["sql"]
         ]
-        kept = page[page.index('<section class="stack--tight"') : page.index('id="judging"')]
+        kept = page[page.index('id="overall"') : page.index('id="judging"')]
         return kept, len(reads)
 
     first, first_reads = read()
