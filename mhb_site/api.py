@@ -144,8 +144,8 @@ def issue_token(user: User, ttl: timedelta, name: str = "") -> tuple[AuthToken, 
 @recording_events()
 def revoke_tokens(user: User, **which: str) -> None:
     """Delete the user's own tokens: all, or those that these fields name."""
-    count, _by_model = AuthToken.objects.filter(user=user, **which).delete()
-    if count:
+    _rows, by_model = AuthToken.objects.filter(user=user, **which).delete()  # names of tokens are rows, too
+    if count := by_model.get(AuthToken._meta.label, 0):
         record_person(user, PersonEvent.Kind.TOKEN, user, what="revoked", tokens=count)
 
 

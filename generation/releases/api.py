@@ -123,9 +123,12 @@ def _whole_release(release: Release, reader: object) -> WithValues:
 
 
 def _composition(release: Release, reader: object) -> dict[str, Any]:
-    """Without the seed for those who could work out from it which records are held out."""
+    """Without the seed for those who could work out from it which records are held out.
+
+    A release that happens to hold out none shares its seed with others.
+    """
     composition = dict(release.composition)
-    if release.held_out_count and not sees_held_out(reader):
+    if composition.get("held_out") and not sees_held_out(reader):
         composition.pop("seed", None)
     return composition
 

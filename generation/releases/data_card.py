@@ -123,7 +123,7 @@ def filter_said(release: Release) -> list[str]:
     if not about:
         return []
     seeds = ""
-    if not release.held_out_count:  # the same seed holds records out
+    if not release.composition.get("held_out"):  # the same seed holds records out, maybe of another release
         seeds = f", seeds {about['seeds'][0]} to {about['seeds'][-1]}"
     return [
         f"Filtered: {about['samples']} samples ({about['share']:.0%} of the records) were left out because the words of"

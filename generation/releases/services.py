@@ -238,7 +238,7 @@ def _with_seed(name: str, composition: Composition) -> Composition:
         seed = before.composition["seed"]
     else:
         digest = salted_hmac("generation.releases.seed", "", algorithm="sha256").digest()
-        seed = int.from_bytes(digest[:7])
+        seed = int.from_bytes(digest[:6])  # JavaScript reads whole numbers below 2^53
     return composition.model_copy(update={"seed": seed})
 
 

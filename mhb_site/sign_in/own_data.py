@@ -6,7 +6,7 @@ from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from axes.models import AccessLog
 from django.contrib.auth.decorators import login_required
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST
@@ -59,6 +59,7 @@ def collect(me: User) -> dict[str, Any]:
     readable = Notice.objects.filter(pk__in=[notice.pk for notice in notices])
     about = PersonEvent.objects.filter(person=me).exclude(kind=PersonEvent.Kind.CALIBRATION)
     by = PersonEvent.objects.filter(actor=me).exclude(person=me)
+    named_tokens = AuthToken.objects.filter(user=me).annotate(name=F("named__name"))
     return {
         "account": {name: getattr(me, name) for name in ACCOUNT},
         "providers": _rows(SocialAccount.objects.filter(user=me), "provider", "uid", "date_joined", "last_login"),
@@ -66,7 +67,7 @@ def collect(me: User) -> dict[str, Any]:
             AccessLog.objects.filter(username=me.username), "attempt_time", "ip_address", "user_agent", "logout_time"
         ),
         "sessions": _rows(UserSession.objects.filter(user=me), "created_at", "ip", "user_agent"),
-        "tokens": _rows(AuthToken.objects.filter(user=me), "named__name", "created", "expiry"),
+        "tokens": _rows(named_tokens, "name", "created", "expiry"),
         "reviews": _rows(
             reviews_by(me), "id", "role", "phase", "verdict", "inadequate", "answers", "submitted_at", "signed_as"
         ),

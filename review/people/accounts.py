@@ -352,6 +352,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
             return view(request, *args, **kwargs)
         rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", "type")
         with recording_events():
+            User.objects.select_for_update(no_key=True).get(pk=user.pk)  # before any factor, as everywhere
             before = list(rows.all())
             response = view(request, *args, **kwargs)
             if (after := list(rows.all())) != before:
@@ -389,7 +390,8 @@ def end_access(user: User) -> dict[str, int]:
 
 
 def _delete_tokens(user: User) -> int:
-    return int(AuthToken.objects.filter(user=user).delete()[0])
+    _rows, by_model = AuthToken.objects.filter(user=user).delete()  # names of tokens are rows, too
+    return by_model.get(AuthToken._meta.label, 0)
 
 
 def _require_superuser(actor: User | Operator) -> None:

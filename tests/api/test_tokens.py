@@ -87,7 +87,9 @@ def test_a_person_has_a_limited_number_of_tokens(ana: User, clock: Any) -> None:
 
 
 def test_sign_out_ends_one_token_or_all(ana: User) -> None:
-    first, second, third = (with_token(sign_in("ana").json()["token"]) for _ in range(3))
+    first, second, third = (
+        with_token(sign_in("ana", name=name).json()["token"]) for name in ("", "Export", "Notebook")
+    )
     assert first.post(reverse("api:logout")).status_code == 204
     assert first.get(reverse("api:me")).status_code == 401
     assert second.post(reverse("api:logoutall")).status_code == 204

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -336,8 +337,11 @@ def test_no_address_of_a_request_becomes_headers_of_the_question_about_it(tmp_pa
         threading.Thread(target=server.serve_forever).start()
         try:
             with nginx(tmp_path, server.server_port) as port:
-                for path in (f"/any{lines}", "/api/v1/imports/", f"/api/v1/imports/{lines}"):
+                for number, path in enumerate((f"/any{lines}", "/api/v1/imports/", f"/api/v1/imports/{lines}"), 1):
                     client, _status = start_upload(port, "POST", path, {}, 2, length=100_000)
+                    end = time.monotonic() + 20
+                    while len(asked) < number and time.monotonic() < end:
+                        time.sleep(0.05)
                     client.close()
         finally:
             server.shutdown()

@@ -122,7 +122,7 @@ class Composition(Settings):
             "of the release before, or for one that nobody can guess."
         ),
         ge=0,
-        le=2**63 - 1,
+        le=2**53 - 1,
     )
 
     refusal = errors.WrongComposition

@@ -363,7 +363,9 @@ def test_a_batch_is_finished_once_its_endpoint_answers_in_time_and_in_kind(
         batch.refresh_from_db()
         assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
         assert status_counts(batch).keys() <= {Status.QUEUED, Status.FAILED}, "none is stuck"
-        assert {call.error for call in calls(batch)} == {error}
+        seen = {call.error for call in calls(batch)}
+        assert error in seen
+        assert seen <= {error, "NotReached"}, "a busy machine may not even connect in half of the time"
         is_well = True
         Endpoint.objects.update(timeout=120)  # however busy this machine is
         jobs_services.resume(batch.pk)
