@@ -356,7 +356,7 @@ def test_settings_can_be_changed_on_the_page_over_the_api_and_in_the_shell(
     assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
     admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
     shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
-    assert '<dt>tries</dt> <dd class="mono">4 <span class="quiet">changed at launch</span></dd>' in shown
+    assert '<dt>tries</dt> <dd>4 <span class="quiet">changed at launch</span></dd>' in shown
     body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
 
     def post(path: str, **options: Any) -> Page:
@@ -427,7 +427,7 @@ def test_pages_show_the_presets_and_the_chosen_one(models: str, admin: Client) -
     assert batch.preset == "patient"
     shown = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "The patient one" in shown
-    assert '<dt>cut</dt> <dd class="mono">0.75</dd>' in shown
+    assert '<dt>cut</dt> <dd>0.75</dd>' in shown
     refused = admin.post(new, {**form, "preset": "hasty"})
     assert refused.status_code == 422
 
