@@ -122,8 +122,8 @@ def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Ma
         export.Export(Release.objects.get(), "healthbench").write(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     export.Export(Release.objects.get(), "jsonl").write(tmp_path / "out")
-    held_out = [Composition(held_out=0.5, seed=seed).holds_out for seed in range(1, 100)]
-    seed = next(seed for seed, holds in enumerate(held_out) if holds("hb", "p-1") and not holds("hb", "p-0"))
+    holds_out = {seed: Composition(held_out=0.5, seed=seed).holds_out for seed in range(1, 100)}
+    seed = next(seed for seed, holds in holds_out.items() if holds("hb", "p-1") and not holds("hb", "p-0"))
     options = ("--with-unreviewed", "--held-out", "0.5", "--seed", seed)
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", *options)
     export.Export(Release.objects.get(version=2), "healthbench").write(tmp_path / "public")  # names no held-out sample
