@@ -391,7 +391,7 @@ def end_access(user: User) -> dict[str, int]:
 
 def _delete_tokens(user: User) -> int:
     _rows, by_model = AuthToken.objects.filter(user=user).delete()  # names of tokens are rows, too
-    return by_model.get(AuthToken._meta.label, 0)
+    return int(by_model.get(AuthToken._meta.label, 0))
 
 
 def _require_superuser(actor: User | Operator) -> None:
