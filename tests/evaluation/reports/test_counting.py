@@ -492,7 +492,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
 
 def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin_client: Client) -> None:
     url = reverse("evaluation:run", args=[four_models.pk])
-    assert '<summary><h2>Hallucination rate</h2></summary>' in text_of(admin_client.get(url))
+    assert "<summary><h2>Hallucination rate</h2></summary>" in text_of(admin_client.get(url))
     assert "exploratory</span></h2>" in text_of(admin_client.get(url, {"rate": SAMPLES}))
     data = json.loads(formats.as_json(queries.report(four_models)))
     assert {rate["name"]: rate["planned"] for rate in data["rates"]} == {HALLUCINATION: True, SAMPLES: False}

@@ -427,7 +427,7 @@ def test_pages_show_the_presets_and_the_chosen_one(models: str, admin: Client) -
     assert batch.preset == "patient"
     shown = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "The patient one" in shown
-    assert '<dt>cut</dt> <dd>0.75</dd>' in shown
+    assert "<dt>cut</dt> <dd>0.75</dd>" in shown
     refused = admin.post(new, {**form, "preset": "hasty"})
     assert refused.status_code == 422
 
