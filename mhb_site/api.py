@@ -62,6 +62,7 @@ from review.discussion import api as discussion_api
 from review.errors import NotAllowed, SignsInElsewhere
 from review.forms import api as forms_api
 from review.models import PersonEvent, User
+from review.people import accounts
 from review.people import api as people_api
 from review.quality import api as quality_api
 from review.rewordings import api as rewordings_api
@@ -144,8 +145,7 @@ def issue_token(user: User, ttl: timedelta, name: str = "") -> tuple[AuthToken, 
 @recording_events()
 def revoke_tokens(user: User, **which: str) -> None:
     """Delete the user's own tokens: all, or those that these fields name."""
-    _rows, by_model = AuthToken.objects.filter(user=user, **which).delete()  # names of tokens are rows, too
-    if count := by_model.get(AuthToken._meta.label, 0):
+    if count := accounts.delete_tokens(user, **which):
         record_person(user, PersonEvent.Kind.TOKEN, user, what="revoked", tokens=count)
 
 

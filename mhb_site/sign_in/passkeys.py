@@ -16,8 +16,14 @@ from generation.common.fields import JSONValueField
 TEXTS = ("clientDataJSON", "authenticatorData", "signature", "userHandle", "attestationObject")
 # What fido2 raises where its own forms are broken, without a key, or with one of an unknown kind.
 MALFORMED = (
-    *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError),
-    *(AssertionError, NotImplementedError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 
 

@@ -324,7 +324,7 @@ def set_own_password(user: User, password: str) -> None:
     """Set the user's own password and end the user's API tokens and other sessions."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_own_act(user, PersonEvent.Kind.PASSWORD, tokens=_delete_tokens(user))
+    record_own_act(user, PersonEvent.Kind.PASSWORD, tokens=delete_tokens(user))
 
 
 @recording_events()
@@ -386,11 +386,12 @@ def end_access(user: User) -> dict[str, int]:
     """End an account's sessions, API tokens and invitation; returns data for the event."""
     User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1, invited_at=None)
     user.refresh_from_db(fields=["sessions_ended", "invited_at"])
-    return {"tokens": _delete_tokens(user)}
+    return {"tokens": delete_tokens(user)}
 
 
-def _delete_tokens(user: User) -> int:
-    _rows, by_model = AuthToken.objects.filter(user=user).delete()  # names of tokens are rows, too
+def delete_tokens(user: User, **which: str) -> int:
+    """Delete the user's API tokens: all, or those that these fields name. Returns how many."""
+    _rows, by_model = AuthToken.objects.filter(user=user, **which).delete()  # names of tokens are rows, too
     return int(by_model.get(AuthToken._meta.label, 0))
 
 

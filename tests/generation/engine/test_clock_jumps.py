@@ -51,7 +51,7 @@ def test_after_a_step_back_a_lost_workers_rows_return_within_a_lease(clock: Cloc
     clock.advance(seconds=lease().total_seconds() / 2 + 1)
     sweep(BATCHES)
     assert not finish(lost, Status.DONE)
-    assert finish(living, Status.DONE), "whoever renews keeps its row"
+    assert finish(living, Status.DONE), "a worker that renews its lease keeps its row"
     assert Draft.objects.get(pk=lost.pk).status == Status.QUEUED
 
 
