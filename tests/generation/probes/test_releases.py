@@ -189,7 +189,7 @@ def test_a_freeze_can_leave_out_what_is_easiest_to_tell_and_says_so(source: Sour
     Export(release, "jsonl").write(tmp_path)
     assert "24 samples (40% of the records) were left out" in (tmp_path / "DATACARD.md").read_text()
     assert "seeds 3 to" in data_card(release)
-    release.held_out_count = 1
+    release.composition["held_out"] = 0.2
     assert "seed" not in data_card(release), "records are held out by the same"
     kept = set(ReleasedSample.objects.filter(release=release).values_list("key", flat=True))
     again = releases_services.freeze_release(
