@@ -31,7 +31,7 @@ from review.models import Assignment, Case, ChainHead, Declined, Event, PersonEv
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
-from review.rules.state_machine import Phase
+from review.rules.state_machine import Phase, Role
 from review.rules.text import plain_name
 
 NAMES = ("first_name", "last_name", "institution", "hospital")
@@ -180,10 +180,12 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         before = _sealed(user, {name: getattr(user, name) for name in changed})
         _store(user, **changed)
         record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
+        theirs = Q(reserved_for=user)
         if changed.get("senior") is False:  # where a policy asks for senior physicians, nobody could take them
-            _free_reserved(user, actor)
-        elif "hospital" in changed:  # it may now be the first reviewer's
-            _free_reserved(user, actor, other_hospital=True)
+            _free_reserved(theirs, actor)
+        elif "hospital" in changed:  # it may now be that of the case's first reviewer, or of whom it is reserved for
+            reviewed = Q(case__assignments__role=Role.PRIMARY, case__assignments__physician=user)
+            _free_reserved(theirs | reviewed, actor, other_hospital=True)
     return user
 
 
@@ -203,7 +205,7 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
         if role == UserRole.PHYSICIAN:
             _exclude_read_cases(user)
         else:
-            _free_reserved(user, actor)
+            _free_reserved(Q(reserved_for=user), actor)
             _free_unanswered(user, actor)
     return user
 
@@ -265,7 +267,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
         _store(user, paused_at=paused_at)
         record_person(user, kind, actor)
         if paused:
-            _free_reserved(user, actor)
+            _free_reserved(Q(reserved_for=user), actor)
     return user
 
 
@@ -286,17 +288,18 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
             record_person(user, PersonEvent.Kind.OPENED, actor, **because)
         else:
             record_person(user, PersonEvent.Kind.CLOSED, actor, **because, **end_access(user))
-            _free_reserved(user, actor)
+            _free_reserved(Q(reserved_for=user), actor)
     return user
 
 
-def _free_reserved(user: User, actor: User | Operator, **only: bool) -> None:
-    """Let others take what is reserved for this person, except copies, which nobody else may.
+def _free_reserved(which: Q, actor: User | Operator, **only: bool) -> None:
+    """Let anybody take these reserved cases, except copies, which nobody else may.
 
-    What the person holds stays held; if its lease runs out, it is reserved for nobody.
+    What a person holds stays held; if its lease runs out, it is reserved for nobody.
     """
     not_done = (Assignment.Hold.OPEN, Assignment.Hold.HELD)
-    reserved = Assignment.objects.select_for_update(of=("self",)).filter(reserved_for=user, hold__in=not_done, **only)
+    rows = Assignment.objects.filter(which, reserved_for__isnull=False, hold__in=not_done, **only)
+    reserved = rows.select_for_update(of=("self",))
     for assignment in reserved.select_related("case").defer("case__spec").order_by("pk"):
         if not assignment.case.is_copy:
             assignment.reserved_for = None

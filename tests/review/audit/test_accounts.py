@@ -298,12 +298,15 @@ def test_cases_reserved_for_somebody_who_cannot_take_them_are_free(
     assert claim(bo).case_id == case.pk
 
 
-def test_a_case_that_a_new_hospital_closes_to_somebody_is_free(adela: User, ana: User, bo: User, chen: User) -> None:
-    for person, hospital in ((ana, "North"), (bo, "South"), (chen, "South")):
-        person.hospital = hospital
+@pytest.mark.parametrize(("moving", "hospital"), [("bo", "north"), ("ana", "south")])
+def test_a_case_that_a_new_hospital_closes_to_somebody_is_free(
+    moving: str, hospital: str, adela: User, ana: User, bo: User, chen: User
+) -> None:
+    for person, former in ((ana, "North"), (bo, "South"), (chen, "West")):
+        person.hospital = former
         person.save()
     case = open_case(policy=Policy(other_hospital=True))
     submit(claim(ana), approval_of(case.frozen.form))
     reassignment.reserve(case.pk, to=bo, actor=adela)
-    accounts.edit_person(bo.pk, {"hospital": "north"}, actor=adela)
+    accounts.edit_person(User.objects.get(username=moving).pk, {"hospital": hospital}, actor=adela)
     assert claim(chen).case_id == case.pk
