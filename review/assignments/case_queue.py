@@ -279,7 +279,8 @@ def done_today(physician: User) -> int:
 
 def ineligibility(physician: User, assignment: Assignment) -> object | None:
     """Why even an admin cannot give `assignment` to `physician`, as a sentence; else None."""
-    if Assignment.objects.filter(case=assignment.case_id, physician=physician).exists():
+    others = Assignment.objects.filter(case=assignment.case_id).exclude(pk=assignment.pk)
+    if others.filter(Q(physician=physician) | Q(reserved_for=physician)).exists():
         return _("This physician already has a role in this case.")
     if Declined.objects.filter(case=assignment.case_id, physician=physician).exists():
         return _("This physician declined this case, lost their role in it, or read it in another role.")

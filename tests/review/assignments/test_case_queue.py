@@ -210,6 +210,15 @@ def test_a_reservation_overrides_rules_of_fit_and_no_others(ana: User, bo: User,
         assert case_queue.ineligibility(bo, reserved) is not None
 
 
+def test_one_role_of_a_case_is_reserved_for_a_person(ana: User, bo: User, chen: User, adela: User) -> None:
+    """They could not take the other, and nobody else would be offered it."""
+    case = case_in_adjudication(ana, bo)
+    for _again in range(2):
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_1, to=chen, actor=adela)
+    with pytest.raises(errors.NotReserved):
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_2, to=chen, actor=adela)
+
+
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(RULES, 2)), ids=lambda rule: rule.name)
 def test_two_rules_do_not_cancel_each_other(ana: User, bo: User, one: Rule, other: Rule) -> None:
     case = second_version(ana)
