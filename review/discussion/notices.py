@@ -34,9 +34,15 @@ def notices_for(user: User) -> list[Notice]:
 
 
 def readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
-    """The notices whose remark `user` may read (as in `remarks_shown_to`), in few queries."""
+    """The notices whose remark `user` may read (as in `remarks_shown_to`), in few queries.
+
+    A problem was reported to admins: not to those of them who are physicians now.
+    """
+    if may_read(user, Can.OVERSEE):
+        return notices
+    notices = [notice for notice in notices if notice.kind != Notice.Kind.PROBLEM]
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
-    if not cases or may_read(user, Can.OVERSEE):
+    if not cases:
         return notices
     unsealed: set[int] = set()
     visible_authors: set[tuple[int, int]] = set()

@@ -220,6 +220,18 @@ def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, 
         discussion_notices.mark_read(ana, notice.pk)
 
 
+def test_a_reported_problem_is_read_by_admins_and_by_no_physician_who_was_one(adela: User, ana: User) -> None:
+    case = open_case()
+    claims.report_problem(ana, claim(ana).pk, "The trap is true.")
+    [notice] = discussion_notices.notices_for(adela)
+    accounts.set_role(adela.pk, UserRole.PHYSICIAN, actor=account("keeper", UserRole.ADMIN))
+    adela.refresh_from_db()
+    assert discussion_notices.notices_for(adela) == []
+    with pytest.raises(errors.NotAssigned):
+        discussion_notices.mark_read(adela, notice.pk)
+    assert case.title not in str(own_data.collect(adela))
+
+
 def test_a_sealed_mention_is_told_to_nobody(adela: User, ana: User, bo: User, settings: Any) -> None:
     settings.MHB_EMAILS = True
     occasions = ["mentioned", "dissent"]
