@@ -184,8 +184,8 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         if changed.get("senior") is False:  # where a policy asks for senior physicians, nobody could take them
             _free_reserved(theirs, actor)
         elif "hospital" in changed:  # it may now be that of the case's first reviewer, or of whom it is reserved for
-            reviewed = Q(case__assignments__role=Role.PRIMARY, case__assignments__physician=user)
-            _free_reserved(theirs | reviewed, actor, other_hospital=True)
+            reviewed = Assignment.objects.filter(role=Role.PRIMARY, physician=user).values("case")
+            _free_reserved(theirs | Q(case__in=reviewed), actor, other_hospital=True)
     return user
 
 

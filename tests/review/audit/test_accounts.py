@@ -21,7 +21,7 @@ from review.assignments import claims, reassignment
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
-from review.models import Assignment, Audit, PersonEvent, User
+from review.models import Assignment, Audit, Event, PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
 from review.rules.state_machine import Policy
@@ -308,5 +308,7 @@ def test_a_case_that_a_new_hospital_closes_to_somebody_is_free(
     case = open_case(policy=Policy(other_hospital=True))
     submit(claim(ana), approval_of(case.frozen.form))
     reassignment.reserve(case.pk, to=bo, actor=adela)
+    before = Event.objects.count()
     accounts.edit_person(User.objects.get(username=moving).pk, {"hospital": hospital}, actor=adela)
+    assert Event.objects.count() == before + 1, "it was freed once"
     assert claim(chen).case_id == case.pk
