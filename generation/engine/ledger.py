@@ -344,20 +344,21 @@ def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     return replies
 
 
-def erase_contents(calls: QuerySet[Call]) -> int:
-    """Erase what was sent and answered in calls, for good; returns their number.
+def erase_contents(calls: QuerySet[Call]) -> None:
+    """Erase what was sent and answered in calls, for good.
 
     Reads the requests of all other calls, as only what none of them contains is erased.
     """
     digests: set[bytes] = set()
     for request in calls.values_list("request", flat=True).iterator():
         digests.update(digests_of(bytes(request)))
-    count = calls.update(**NO_CONTENT)
+    calls.update(**NO_CONTENT)
+    if not digests:
+        return
     others = Call.objects.exclude(request=b"").values_list("request", flat=True)
     for request in others.iterator():
         digests.difference_update(digests_of(bytes(request)))
     SentText.objects.filter(digest__in=list(digests)).delete()
-    return count
 
 
 def last_format(endpoint: Endpoint, prompt: str) -> Format:

@@ -21,11 +21,13 @@ from generation.models import (
     Batch,
     Call,
     Draft,
+    Erratum,
     Finding,
     Fingerprint,
     GateEvent,
     Import,
     ImportRefusal,
+    Job,
     MergeEvent,
     NamedValues,
     NearMatch,
@@ -158,9 +160,11 @@ def _erase(
     sample_count = samples.distinct().count()
     samples.update(status=Sample.Status.WITHDRAWN)
     ProbeWork.objects.filter(Q(source__records__in=found) | Q(batch__drafts__in=draft_pks)).delete()
-    calls = 0
     if draft_pks:
-        calls = _erase_drafts(draft_pks)
+        _erase_drafts(draft_pks)
+    calls = _erase_calls(draft_pks)
+    with changeable(Erratum):
+        Erratum.objects.filter(sample__in=samples).update(reason=ERASED)
     _erase_records(found.values())
     digests = {}
     if cases:
@@ -184,8 +188,8 @@ def _check_erasable(drafts: QuerySet[Draft], *, within: QuerySet[Draft]) -> None
         raise errors.NotErasable("A calibration case was made of it.")
 
 
-def _erase_drafts(drafts: Collection[int]) -> int:
-    """Erase drafts, versions, checks and the ledger's texts. Returns the number of calls."""
+def _erase_drafts(drafts: Collection[int]) -> None:
+    """Erase drafts, versions and checks."""
     versions = SampleVersion.objects.filter(draft__in=drafts)
     Fingerprint.objects.filter(version__in=versions).delete()
     Rubric.objects.filter(version__in=versions).update(criterion=ERASED, approved="", traps=[])
@@ -207,9 +211,22 @@ def _erase_drafts(drafts: Collection[int]) -> int:
     rows.update(data={}, returned=[], preferred=[], detail="")
     rows.filter(gate=Draft.Gate.STOPPED).update(gate=Draft.Gate.DISCARDED)
     rows.filter(status=Work.Status.QUEUED).update(status=Work.Status.DROPPED, detail=ERASED)
+
+
+def _erase_calls(drafts: Collection[int]) -> int:
+    """Erase what was sent and answered for drafts. Returns the number of their calls.
+
+    And in all calls outside jobs: a check or the playground may have sent any record.
+    """
     subjects = [f"draft:{pk}" for pk in drafts]
     ProviderLine.objects.filter(subject__in=subjects).update(sent={})
-    return ledger.erase_contents(Call.objects.filter(subject__in=subjects))
+    for job in Job.objects.filter(batch__drafts__in=drafts).distinct():
+        Job.objects.filter(pk=job.pk).update(model_checks={}, paused_detail="")
+    of_drafts = Call.objects.filter(subject__in=subjects)
+    count = of_drafts.count()
+    tries = Call.objects.filter(job=None).exclude(**ledger.NO_CONTENT)
+    ledger.erase_contents(of_drafts | tries)
+    return count
 
 
 def _erase_records(records: Iterable[SourceRecord]) -> None:

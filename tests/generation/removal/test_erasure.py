@@ -16,6 +16,7 @@ from generation.models import (
     Batch,
     Call,
     Draft,
+    Erratum,
     GateEvent,
     Import,
     ImportRefusal,
@@ -84,6 +85,13 @@ def patient(folder: Path) -> Batch:
         job=batch, subject=f"draft:{draft.pk}", endpoint=endpoint("http://localhost:9/v1"), model="m", seconds=1.0,
         request=shared, text=WORD, reasoning=WORD, detail=WORD, attempt=1, started_at=version.created_at,
     )  # fmt: skip
+    for subject in (f"check:{batch.pk}", "playground:1"):
+        Call.objects.create(
+            subject=subject, endpoint=endpoint("http://localhost:9/v1"), model="m", seconds=1.0,
+            request=shared, text=WORD, attempt=1, started_at=version.created_at,
+        )  # fmt: skip
+    finding = {"code": "broken", "detail": WORD}
+    Batch.objects.update(paused_detail=WORD, model_checks={"1": {"endpoint": "m", "tried": [{"findings": [finding]}]}})
     return batch
 
 
@@ -95,6 +103,7 @@ def test_nothing_of_the_text_is_left_and_the_trail_verifies(
     claim_and_submit(ana, lambda form: rejection_of(form, f"About the {WORD}."))
     case = Case.objects.get()
     remarks.remark(adela, case.pk, f"It is about a {WORD}.")
+    Erratum.objects.create(sample=Sample.objects.get(), kind="reported", reason=WORD, at=case.opened_at)
     assert claim(bo).case_id == case.pk
     assert everything()
     record, other = SourceRecord.objects.order_by("pk")
@@ -120,7 +129,7 @@ def test_nothing_of_the_text_is_left_and_the_trail_verifies(
         reverse("review:overview"),
     ]
     assert [client.get(page).status_code for page in pages] == [200] * len(pages)
-    for rows in (Event.objects.all(), Review.objects.all(), GateEvent.objects.all()):
+    for rows in (Event.objects.all(), Review.objects.all(), GateEvent.objects.all(), Erratum.objects.all()):
         with pytest.raises(DatabaseError), transaction.atomic():
             rows.delete()
 
