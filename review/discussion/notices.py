@@ -3,9 +3,9 @@
 from django.utils import timezone
 
 from review import errors
-from review.discussion.remarks import is_sealed
-from review.models import Notice, User
-from review.rules.permissions import Can, UserRole, may_read
+from review.discussion.remarks import is_sealed, said_by_admins
+from review.models import Notice, Remark, User
+from review.rules.permissions import Can, may_read
 from review.turns.turn import turns_in
 
 MAX_SHOWN = 10  # notices shown at a time
@@ -50,10 +50,12 @@ def readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
         if not is_sealed(turn):
             unsealed.add(turn.case.pk)
             visible_authors |= {(turn.case.pk, review.physician_id) for review in turn.reviews}
+    mentions = Remark.objects.filter(pk__in=[notice.remark_id for notice in notices])
+    by_admins = set(mentions.filter(said_by_admins()).values_list("pk", flat=True))
     readable = []
     for notice in notices:
         if notice.remark is not None:
-            by_admin = notice.remark.author.role == UserRole.ADMIN
+            by_admin = notice.remark_id in by_admins
             by_visible = (notice.case_id, notice.remark.author_id) in visible_authors
             if notice.case_id not in unsealed or not (by_admin or by_visible):
                 continue

@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from review import errors
+from review.access.visibility import CLAIMS
 from review.audit.trail import record, recording_events
 from review.common import notifications
 from review.labels import ANONYMOUS_ROLES
@@ -209,8 +210,14 @@ def remarks_shown_to(user: User, case: Case, turn: ReviewTurn | None = None) -> 
     readable = Q(author=user)
     if not is_sealed(turn):
         authors = {review.physician_id for review in turn.reviews}
-        readable |= Q(author__role=UserRole.ADMIN) | Q(author__in=authors)
+        readable |= said_by_admins() | Q(author__in=authors)
     return remarks.filter(readable)
+
+
+def said_by_admins() -> Q:
+    """Condition on a remark: an admin wrote it, who has had no role in its case as a physician."""
+    claims = Event.objects.filter(case=OuterRef("case"), actor=OuterRef("author"), kind__in=CLAIMS)
+    return ~Exists(claims) & Q(author__role=UserRole.ADMIN)
 
 
 def is_sealed(turn: ReviewTurn) -> bool:

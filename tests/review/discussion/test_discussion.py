@@ -148,6 +148,22 @@ def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User
     assert readable_remarks(adela, case) == {anas, bos}
 
 
+def test_a_remark_of_a_physician_who_becomes_an_admin_stays_sealed(adela: User, ana: User, bo: User) -> None:
+    case = open_case()
+    submit(claim(ana), approval_of(case.frozen.form))
+    post_remark(ana, case, "The dose is impossible, @bo.")
+    accounts.set_role(ana.pk, UserRole.ADMIN, actor=adela)
+    second = claim(bo)
+    post_remark(ana, case, "I meant the second one, @bo.")
+    assert readable_remarks(bo, case) == set()
+    assert discussion_notices.notices_for(bo) == []
+    said = post_remark(adela, case, "Take your time, @bo.")
+    assert readable_remarks(bo, case) == {said}
+    assert [notice.remark_id for notice in discussion_notices.notices_for(bo)] == [said]
+    submit(second, approval_of(case.frozen.form))
+    assert len(readable_remarks(bo, case)) == 3
+
+
 def test_a_physician_is_offered_the_names_of_admins_only(
     client: Client, adela: User, ana: User, bo: User, chen: User
 ) -> None:
