@@ -67,6 +67,7 @@ from review.people import api as people_api
 from review.quality import api as quality_api
 from review.rewordings import api as rewordings_api
 from review.rules.permissions import Can
+from review.rules.text import plain_name
 
 TTL: timedelta = knox_settings.TOKEN_TTL
 LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
@@ -137,7 +138,7 @@ def issue_token(user: User, ttl: timedelta, name: str = "") -> tuple[AuthToken, 
     remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
     AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
-    if name:
+    if name := plain_name(name):
         TokenName.objects.create(token=issued[0], name=name)
     return issued
 

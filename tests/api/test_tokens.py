@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 from knox.models import AuthToken
 
+from mhb_site.models import TokenName
 from review.models import PersonEvent, User
 from tests.api.conftest import Api, Client
 from tests.review.factories import PASSWORD
@@ -99,6 +100,12 @@ def test_sign_out_ends_one_token_or_all(ana: User) -> None:
         ("revoked", 1),
         ("revoked", 2),
     ]
+
+
+def test_the_name_of_a_token_turns_nothing_behind_it(ana: User) -> None:
+    for name in ("\u202enotebook \x1b", "\u202e"):
+        assert sign_in("ana", name=name).status_code == 201
+    assert list(TokenName.objects.values_list("name", flat=True)) == ["notebook"]
 
 
 def test_signing_in_is_recorded_and_starts_no_session(api: Api, ana: User) -> None:
