@@ -58,12 +58,6 @@ PART_LABELS = {
     "specialty": _("Specialty"),
     "licence": _("Licence"),
 }
-KIND_LABELS = {
-    "report": _("Report"),
-    "dialogue": _("Conversation"),
-    "mcq": _("Question with options"),
-    "qa": _("Question with passages"),
-}
 
 
 class TableForm(SettingsForm):

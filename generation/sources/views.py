@@ -143,7 +143,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
 def _previewed(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record of a preview with the labels of its parts."""
     parts = [(forms.PART_LABELS.get(part, part), text) for part, text in record.get("parts", ())]
-    return {**record, "kind": forms.KIND_LABELS.get(record.get("kind", "")), "parts": parts}
+    return {**record, "kind": queries.kind_label(record.get("kind", "")), "parts": parts}
 
 
 @requires(Can.PRODUCE, "GET")

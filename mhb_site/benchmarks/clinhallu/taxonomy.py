@@ -9,6 +9,12 @@ from generation.common.declared import read_declared
 from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
+TASKS = (
+    ("vqa-rad", "VQA-RAD"),
+    ("pathvqa", "PathVQA"),
+    ("medframeqa", "MedFrameQA"),
+    ("medxpertqa", "MedXpertQA"),
+)
 CODE_OF = {"visual": "V", "knowledge": "K", "reasoning": "R"}
 # The fields of a sample's content that `facets` reads.
 FACET_FIELDS = ("question_type", "body_system", "split", "images")

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from generation.recipes.recipe import Term
 
 TERMS: tuple[Term, ...] = ()
+TASKS = (("dialogue", _("Dialogue")),)
 FACET_FIELDS = ("themes",)
 THEME = "theme:"
 

@@ -204,7 +204,7 @@ def sample(draft: Draft) -> NewSample:
     if draft.data.get("truth"):
         source = {"truth_source": content["answer"]}
     return NewSample(
-        task=_("detection"),
+        task="detection",
         title=draft.record.title,
         language=draft.record.language,
         content={

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from generation.common.declared import read_declared
 from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
+TASKS = (("detection", _("Detection")),)
 DIFFICULTIES = ("easy", "medium", "hard")
 FACET_FIELDS = ("difficulty", "branches")  # the fields of a sample's content that `facets` reads
 

@@ -37,7 +37,7 @@ SCENARIO_LABEL = "medmistake/put@1"  # models are asked the scenario as it is, w
 
 GENERATED = frozenset({"case", "conversation"})  # kinds of records from which mistakes are extracted
 PUBLISHED = "mistake-scenario"  # the kind of a published scenario
-TASK = _("single-shot")
+TASK = "single-shot"
 RUBRIC = "mistake"
 TARGETS = ("target_1", "target_2")
 MAX_HARDER, MAX_REWRITES = 5, 3

@@ -18,6 +18,7 @@ RISKS = (
 )
 # The names are the paper's, the definitions ours; a code is the name with hyphens.
 TERMS = read_declared(Term, __file__, "taxonomy.json")
+TASKS = (("single-shot", _("Single-shot scenario")),)
 NAMES = tuple(term.label for term in TERMS)
 FACET_FIELDS = ("mistake", "doctor", "targets", "replicated")
 

@@ -88,13 +88,13 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
         check = partial(check_dialogue, source=source, min_kept=least, **given)
         reply = await models.ask_structured("generator", _request(draft, source), AlteredDialogue, check=check)
         turns = [{"role": turn.role, "content": turn.content.strip()} for turn in reply.turns]
-        sample_content: dict[str, Any] = {"task": _("dialogue"), "source_turns": source, "turns": turns}
+        sample_content: dict[str, Any] = {"task": "dialogue", "source_turns": source, "turns": turns}
         data["kept"] = {"share": round(share_kept(turns, source), 4), "least": least}
     else:
         text = content["text"]
         checked = partial(check_report, source=text, **given)
         reply = await models.ask_structured("generator", _request(draft, text), ReportQuestion, check=checked)
-        sample_content = {"task": _("report"), "report": text, "question": reply.question.strip()}
+        sample_content = {"task": "report", "report": text, "question": reply.question.strip()}
     known = subtypes(draft.terms)
     sample_content["traps"] = []
     for trap in reply.traps:

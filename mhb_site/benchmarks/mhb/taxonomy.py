@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from generation.common.declared import read_declared
 from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
+TASKS = (("dialogue", _("Dialogue")), ("report", _("Case report")))
 FACET_FIELDS = ()  # the fields of a sample's content that `facets` reads
 MULTIMODAL = "B3"  # only for records with an image or structured data
 

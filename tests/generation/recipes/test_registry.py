@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from generation import errors
 from generation.recipes import registry
 from generation.recipes.prompts import read_prompt, read_prompts
+from generation.sources.queries import kind_label
 from review.common import benchmarks
 
 FOLDER = {
@@ -130,6 +131,14 @@ def test_task_labels_belong_to_their_package_of_benchmarks(settings: Any) -> Non
     settings.MHB_BENCHMARKS = package
     registry.module.cache_clear()
     assert registry.task_label("qa") == "Question answering"
+
+
+def test_each_task_and_each_kind_of_records_of_a_benchmark_has_a_label() -> None:
+    for benchmark in registry.names():
+        tasks = {dataset.task for dataset in registry.module(benchmark, "protocol").PROTOCOL.datasets}
+        assert {task for task in tasks if registry.task_label(task) == task} == set(), benchmark
+        kinds = registry.recipe(benchmark).kinds
+        assert {kind for kind in kinds if kind_label(kind) == kind} == set(), benchmark
 
 
 @pytest.mark.parametrize(("versions", "fits"), [(0, False), (1, True), (10, True), (11, False), (2.5, False)])
