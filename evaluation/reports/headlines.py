@@ -66,7 +66,8 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     """Run -> its planned rate in a few words: '12.5%', or '12.5%–40.0%' over its models.
 
     Only of runs that are over. Those whose numbers are not cached are left to a worker, at most
-    `COUNTED_AT_ONCE`; without one they are counted here, but for large ones.
+    `COUNTED_AT_ONCE`; without one they are counted here, but for large ones. The words say which
+    rates are still to come.
     """
     runs = list(runs)
     result_cache.read_marks(runs)
@@ -77,6 +78,7 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     counted = 0
     for run in over:
         key = keys[run.pk]
+        words[run.pk] = gettext("not counted yet")
         if key not in ends and counted < COUNTED_AT_ONCE:
             of_run = report(run)
             is_cached = result_cache.is_cached(of_run.numbers_key)
