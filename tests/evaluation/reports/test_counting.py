@@ -216,6 +216,9 @@ def test_weights_are_chosen_on_the_page_in_addresses_and_in_the_shell(admin_clie
     rows = text_of(admin_client.get(page, {"weight-mild": "7", "weight-severe": "3", "rate": HARM}))
     assert "weights=mild%3A7&" in rows.replace("&amp;", "&").replace('"', "&"), "what is as usual is left out"
     assert '<input type="number" name="weight-mild" value="7"' in rows
+    chinese = text_of(admin_client.get(page, headers={"accept-language": "zh-hans"}))
+    assert '<span class="filters__label">轻度</span>' in chinese
+    assert ">mild</span>" not in chinese
     assert "These weights cannot be used" in text_of(admin_client.get(page, {"weight-mild": "7.5"}))
     wrong = admin_client.get(page, {"weights": "odd:7"})
     assert "These weights cannot be used" in text_of(wrong)
