@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from django import forms
+from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db.models import QuerySet
 from django.http import QueryDict
@@ -114,6 +115,12 @@ class BudgetForm(SettingsForm):
     """The budget of a job: its cost and its number of calls."""
 
     settings_class = Budget
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if settings.MHB_CURRENCY:
+            cost = self.fields["budget_money"]
+            cost.label = f"{cost.label} ({settings.MHB_CURRENCY})"
 
 
 class LimitsForm(BudgetForm):

@@ -88,6 +88,7 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     assert "Raise the budget" in page
     assert url_of(batch, "-resume") not in page, "without a budget it cannot continue"
     assert 'id="budget" open' in page
+    assert "Cost budget (USD)" in page
     assert "2 of 2 calls" in page
     assert admin.post(url_of(batch, "-resume")).status_code == 302
     refused: Page = admin.post(url_of(batch, "-budget"), {"budget_calls": "many"}, follow=True)
