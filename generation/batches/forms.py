@@ -123,7 +123,7 @@ class BatchForm(SpendingForm):
             help_text=_("Several values of a field: a record needs one of them. 'unknown': records without a value."),
         )
         self._offer_presets(recipe)
-        plans = _choices(plan.name for plan in recipe.plans)
+        plans = [(plan.name, registry.plan_label(benchmark, plan.name)) for plan in recipe.plans]
         self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], is_offered=bool(plans))
         terms = queries.terms(benchmark)
         if any(term.parent for term in terms):  # a plan is distributed over subtypes

@@ -385,7 +385,7 @@ def stopped_versions(sample: Sample) -> QuerySet[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """A recipe's presets side by side: (label, setting, its values as text, "" for none)."""
+    """A recipe's presets side by side: (label, setting, its values in the reader's words)."""
 
     presets: tuple[Preset, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
@@ -399,7 +399,7 @@ def presets(benchmark: str) -> Presets:
         names |= dict.fromkeys(preset.values)
     rows = []
     for name in names:
-        texts = [_as_text(preset.values.get(name, "")) for preset in recipe_presets]
+        texts = [_in_words(preset.values.get(name)) for preset in recipe_presets]
         rows.append((registry.setting_label(benchmark, name), name, tuple(texts)))
     return Presets(recipe_presets, tuple(rows))
 

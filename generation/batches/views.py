@@ -140,6 +140,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "figure": reverse("generation:batch-funnel", args=[pk]),
         "planted": releases_queries.term_counts(batch.benchmark, counts),
         "plans": queries.plan_progress(batch),
+        "plan_label": registry.plan_label(batch.benchmark, batch.plan.get("name", "")),
         "checked": queries.check_counts(batch),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
         "dropped": queries.drafts(batch, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],

@@ -394,6 +394,7 @@ class TrapPlan:
     name: str
     targets: Mapping[str, Mapping[str, float]]
     samples: Mapping[str, int] = field(default_factory=dict)
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,14 @@ def plan(benchmark: str, name: str = "") -> TrapPlan | None:
     return _named(recipe(benchmark).plans, name, WrongPlan, NO_PLAN)
 
 
+def plan_label(benchmark: str, name: str) -> str:
+    """The label of a trap plan, in the reader's language; its name if it has none."""
+    for known in recipe(benchmark).plans:
+        if known.name == name and known.label:
+            return gettext(known.label)
+    return gettext(name)
+
+
 def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
     """Resolve a trap plan given by name, or as JSON (see `generation.recipes.trap_plan.read_plan`).
 

@@ -609,3 +609,7 @@ def test_pages_name_each_setting_of_a_preset() -> None:
             assert preset.values.keys() <= recipe.setting_labels.keys(), benchmark
             quoted = [name for name in recipe.presets[0].values if "_" in name and name in preset.rule]
             assert not quoted, (benchmark, preset.name)
+        texts = {text for _label, _name, values in batches_queries.presets(benchmark).rows for text in values}
+        assert not texts & {"", "true", "false", "null"}, benchmark
+        for plan in recipe.plans:
+            assert registry.plan_label(benchmark, plan.name) != plan.name, benchmark
