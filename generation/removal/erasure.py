@@ -210,7 +210,8 @@ def _erase_drafts(drafts: Collection[int]) -> None:
     rows = Draft.objects.filter(pk__in=drafts)
     rows.update(data={}, returned=[], preferred=[], detail="")
     rows.filter(gate=Draft.Gate.STOPPED).update(gate=Draft.Gate.DISCARDED)
-    rows.filter(status=Work.Status.QUEUED).update(status=Work.Status.DROPPED, detail=ERASED)
+    open_ends = (Work.Status.QUEUED, Work.Status.FAILED)  # a failed draft could be tried again
+    rows.filter(status__in=open_ends).update(status=Work.Status.DROPPED, error="", detail=ERASED)
 
 
 def _erase_calls(drafts: Collection[int]) -> int:

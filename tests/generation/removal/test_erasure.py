@@ -12,6 +12,7 @@ from django.urls import reverse
 from generation import errors
 from generation.batches import queries as batches_queries
 from generation.images.files import NoImage, open_image
+from generation.jobs import services as jobs_services
 from generation.models import (
     Batch,
     Call,
@@ -150,6 +151,18 @@ def test_what_is_released_or_in_progress_stays(tmp_path: Path, manage: Manage) -
     with pytest.raises(errors.UnknownRecords):
         erase_records(batch.source, [record.external_id, "no such"], reason="r")
     assert everything()
+
+
+def test_a_failed_draft_of_an_erased_record_is_not_tried_again(tmp_path: Path) -> None:
+    """It has no text to try: a worker could only end with an error, again and again."""
+    batch = patient(tmp_path)
+    failed = batch.drafts.order_by("pk")[1]
+    Draft.objects.filter(pk=failed.pk).update(status=Work.Status.FAILED, error="BadReply")
+    Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.FINISHED)
+    erase_records(batch.source, [failed.record.external_id], reason="Another clinic's patient.")
+    assert jobs_services.retry_failed(batch.pk) == 0
+    failed.refresh_from_db()
+    assert (failed.status, failed.error, failed.detail) == (Work.Status.DROPPED, "", "(erased)")
 
 
 def test_a_whole_source_goes_with_its_name_and_what_was_refused_of_its_file(tmp_path: Path, manage: Manage) -> None:
