@@ -109,6 +109,7 @@ class Leaderboard:
     `left_out`: finished runs without a model that is complete, or with other settings.
     `judges`: the judges of the runs shown.
     `undecided`: samples that are reported as wrong, without a decision; they count.
+    `withdrawn`: samples that were withdrawn since; they count nowhere.
     """
 
     release: Hidden[Release]
@@ -121,6 +122,7 @@ class Leaderboard:
     judges: Hidden[tuple[str, ...]]
     simulated: bool
     undecided: int
+    withdrawn: Hidden[int]
 
     @property
     def ranked_by(self) -> str:
@@ -285,6 +287,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         judges=tuple(sorted(judges)),
         simulated=release.simulated or any(entry.simulated for entry in entries),
         undecided=errata.undecided_count(release),
+        withdrawn=withdrawn,
     )
 
 

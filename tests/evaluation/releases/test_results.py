@@ -273,6 +273,7 @@ def test_the_public_page_shows_no_sample_no_answer_and_no_name(release: Release,
     services.publish(release, actor=adela)
     text = text_of(Client().get(address("public-release-version", release)))
     assert sample.key in text
+    assert "1 sample was withdrawn since and counts nowhere." in text
     exported = [word for row in release.samples.all() for word in ("Cephalorin", "headache", row.key)]
     for hidden in (*exported, HOSTILE, "I agree.", "It says so.", "adela", "Adela", "rui", "Rui", "says Cephalorin"):
         assert hidden not in text.replace(sample.key, ""), hidden
