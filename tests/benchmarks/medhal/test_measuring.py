@@ -86,6 +86,8 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
         assert "positive: factual" in paper_layout.FORMATS[name](report), "what a reader has to know to compare"
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "As in the paper" in page
+    for group in {row.group for row in tables["Table 6"].rows}:
+        assert f">{group}</th></tr>" in page, "a group's name stands above its rows, once"
     assert "Prometheus-2-8x7B" in page
     for ending in ("svg", "csv"):  # Figure 8, questions
         file = admin_client.get(reverse(f"evaluation:figure-{ending}", args=[run.pk, "paper-1-0"]))
