@@ -39,7 +39,11 @@ class PriorityForm(forms.Form):
 class ReserveForm(forms.Form):
     """The physician for whom the next open role is reserved."""
 
-    to = forms.ModelChoiceField(people_queries.reviewers(), label=gettext_lazy("Physician"))
+    to = forms.ModelChoiceField(
+        people_queries.reviewers(),
+        label=gettext_lazy("Physician"),
+        help_text=gettext_lazy("Not listed: who has not accepted the invitation yet."),
+    )
 
 
 class SpecialtyForm(forms.Form):

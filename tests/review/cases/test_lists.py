@@ -86,6 +86,14 @@ def test_the_open_role_of_many_cases_is_reserved(browse: Browse, adela: User, an
     assert answered.title in messages(page)[0]
 
 
+def test_assign_says_whom_it_does_not_list(browse: Browse, adela: User, ana: User) -> None:
+    open_case()
+    User.objects.filter(pk=ana.pk).update(invited_at=timezone.now())
+    page = text_of(browse(adela).get(reverse(CASES)))
+    assert f'<option value="{ana.pk}">' not in page.partition('name="reserve-to"')[2].partition("</select>")[0]
+    assert "Not listed: who has not accepted the invitation yet." in page
+
+
 def test_nothing_happens_without_rows_without_an_action_or_without_its_fields(
     browse: Browse, adela: User, monkeypatch: Any
 ) -> None:
