@@ -216,7 +216,9 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
     """
     lines = [_verdict_line(form, columns)]
     for question in form.questions:
-        lines.append(_question_line(question, columns))
+        line = _question_line(question, columns)
+        if any(cell.value or cell.note for cell in line.cells):  # else nobody was asked, or answered
+            lines.append(line)
     for rubric in form.rubrics:
         lines.append(_rubric_line(form, rubric, columns))
     lines += _extra_lines(form, columns)

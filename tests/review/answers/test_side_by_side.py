@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from review.answers.side_by_side import ComparedLine, ReviewColumn, compare
-from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Level, RubricAnswer
+from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Level, Question, RubricAnswer
 from tests.review.factories import CITATION, FULL_FORM, full_approval, full_rejection
 
 SCALE = tuple(Level(value, value) for value in ("none", "mild", "moderate", "severe", "death"))
@@ -95,3 +95,16 @@ def test_sources_need_not_be_the_same(citations: tuple[Citation, ...]) -> None:
 )
 def test_explanations_and_spelling_do_not_count_as_differences(one: Answers, other: Answers) -> None:
     assert lines(one, other)[0] == []
+
+
+def test_a_question_that_nobody_was_asked_or_answered_is_left_out() -> None:
+    optional = Question(
+        "corrected", "Corrected", "", (), kind="text", compared=False, required=False, when="natural=no"
+    )
+    form = replace(FORM, questions=(*FORM.questions, optional))
+    written = full_approval()
+    written = replace(written, questions={**written.questions, "corrected": Answer(note="It shows a spot.")})
+    for second, shown in ((full_approval(), []), (written, ["Corrected"])):
+        columns = [ReviewColumn("primary", "One", full_approval()), ReviewColumn("secondary", "Other", second)]
+        titles = [line.title for line in compare(form, columns).free]
+        assert [title for title in titles if title == "Corrected"] == shown
