@@ -154,6 +154,12 @@ def test_lists_of_a_physician_fit_a_phone(desk: Page, live_server: Any, ana: Use
         desk.goto(live_server.url + address)
         assert desk.locator(".table-scroll").evaluate("(one) => one.scrollWidth <= one.clientWidth"), address
     expect(desk.locator("td").first).to_have_attribute("data-column", "Definition")
+    desk.locator(".topbar__name").evaluate(
+        "name => name.insertAdjacentHTML('afterend', `<span class='badge badge--count'>4</span>`)"
+    )
+    language = desk.locator(".topbar [name=language]").bounding_box()
+    assert language is not None
+    assert language["height"] < 40, "its name is in one line beside the number of notifications"
 
 
 def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
