@@ -127,6 +127,20 @@ def test_the_page_belongs_to_the_case(desk: Page, live_server: Any, ana: User) -
         assert bar["height"] < 80
 
 
+@pytest.mark.parametrize("width", [768, 1366])
+def test_a_message_covers_nothing_of_the_case(desk: Page, live_server: Any, ana: User, width: int) -> None:
+    open_case(blocks=(REPORT, QUESTION))
+    assignment = claim(ana)
+    desk.set_viewport_size({"width": width, "height": 768})
+    open_page(desk, live_server.url, "case", assignment)
+    with desk.expect_navigation():
+        desk.locator(".also [data-key='ctrl+s']").click()
+    message, bar = desk.locator(".message").bounding_box(), desk.locator(".casebar").bounding_box()
+    assert message is not None
+    assert bar is not None
+    assert message["y"] + message["height"] <= bar["y"]
+
+
 @pytest.mark.parametrize("name", ["correct", "tour-case"])
 def test_pages_without_a_reservation_have_no_script_errors(
     name: str, desk: Page, live_server: Any, ana: User, bo: User
