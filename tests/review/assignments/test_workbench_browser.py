@@ -312,6 +312,8 @@ def test_a_submit_does_not_follow_a_save_that_is_refused(desk: Page, live_server
         held[0].continue_()
     assert refused.value.status == 409
     expect(desk.locator("[data-refused]")).to_have_count(1)
+    expect(desk.get_by_role("link", name="Saving stopped: see what to do")).to_have_attribute("href", "#messages")
+    expect(desk.locator("#messages").get_by_role("button", name="Keep this version")).to_be_visible()
     assert "reveal" not in sent
     assert not FirstLook.objects.exists()
 

@@ -95,7 +95,7 @@ def test_a_missing_answer_is_named_linked_and_focused(browse: Browse, ana: User)
     links = [attrs["href"] for tag, attrs in elements.tags if tag == "a" and (attrs.get("href") or "").startswith("#")]
     targets = [link.removeprefix("#") for link in links if link and link != "#main"]
     assert targets[:2] == ["guideline", "talk"], "the case's own links"
-    assert targets[2:] == ["question-1-1", "question-2-1", "rubric-1-note", "reason"]
+    assert targets[2:] == ["question-1-1", "question-2-1", "rubric-1-note", "reason", "messages"]
     assert set(targets) <= set(ids)
     described = [attrs["aria-describedby"] for _, attrs in elements.tags if "aria-describedby" in attrs]
     assert {"question-1-error", "question-2-error", "rubric-1-note-error", "reason-error"} <= set(described) <= set(ids)
