@@ -138,6 +138,7 @@ class CompareForm(forms.Form):
 def _title(run: Run) -> str:
     title = gettext("Run %(n)s") % {"n": run.pk}
     title += f" · {run.release}"
-    if run.study:
-        title += f" · {run.study}"
+    for name in (run.title, run.study):
+        if name:
+            title += f" · {name}"
     return title

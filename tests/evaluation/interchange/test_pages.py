@@ -167,6 +167,8 @@ def test_two_runs_are_compared_on_a_page(admin: Client, release: Release, models
     page = reverse("evaluation:run-compare", args=[second.pk])
     assert page in admin.get(reverse("evaluation:run", args=[second.pk])).content.decode()
     assert f"Run {first.pk} · bare v1 · a" in admin.get(page).content.decode()
+    Run.objects.filter(pk=first.pk).update(title="Short prompt")
+    assert f"Run {first.pk} · bare v1 · Short prompt · a" in admin.get(page).content.decode()
     html = admin.get(page, {"run": first.pk}).content.decode()
     assert f"Run {second.pk} compared with run {first.pk}" in html
     assert "+50.0 pp" in html
