@@ -11,7 +11,7 @@ from review.models import Assignment, Case, Event, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
-from review.rules.state_machine import Role, State, position
+from review.rules.state_machine import Role, State
 from review.turns.checks import check_limits
 from review.turns.turn import ReviewTurn, turn_of
 
@@ -95,5 +95,5 @@ def _correct(loaded: ReviewTurn, review_id: int, answers: Answers, reason: str, 
     retract_reviews([review], physician, reason, corrected=True)
     corrected = store_review(turn, accepted, attempt=progress.attempts[review.role, review.phase] + 1)
     if case.is_copy:
-        follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=physician)
+        follow_reviews(case, actor=physician)
     return corrected

@@ -333,7 +333,7 @@ def _restore(case_id: int, person_id: int, actor: User) -> bool:
         review.save()
         record_submitted(review)
         progress.reviews.append(review)
-        follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=actor, progress=progress)
+        follow_reviews(case, actor=actor, progress=progress)
     return True
 
 

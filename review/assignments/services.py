@@ -9,7 +9,6 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from review import errors
-from review.access import visibility
 from review.answers import signatures
 from review.assignments import review_drafts
 from review.assignments.claims import fence, heartbeat, recently_renewed
@@ -20,7 +19,7 @@ from review.models import Assignment, Case, Draft, Review, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
-from review.rules.state_machine import Phase, position
+from review.rules.state_machine import Phase
 from review.turns.checks import check_limits, highlight_problems, with_allowed_highlights
 from review.turns.turn import AcceptedAnswers, ReviewTurn, turn_of
 
@@ -187,8 +186,7 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -
     review = store_review(turn, accepted, attempt=progress.attempts[turn.role, turn.phase] + 1)
     progress.reviews.append(review)
     # This may move the assignment to its next phase, with a new token.
-    now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
-    follow_reviews(case, now, actor=physician, progress=progress)
+    follow_reviews(case, actor=physician, progress=progress)
     if assignment.hold == Assignment.Hold.HELD:
         loaded.following = ReviewTurn(physician, assignment)
         loaded.following.counted, loaded.following.first_look = progress.reviews, loaded.first_look

@@ -23,7 +23,7 @@ from review.models import Assignment, Case, Event, Occasion, Review, Rewording, 
 from review.rules import limits
 from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, Operator, require
-from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
+from review.rules.state_machine import ADJUDICATORS, Phase, Role, State, position
 from review.rules.text import one_line
 
 Hold = Assignment.Hold
@@ -146,14 +146,15 @@ def load_progress(case: Case, *, locked: bool = True) -> CaseProgress:
 
 
 def follow_reviews(
-    case: Case, now: Position, *, actor: User | None = None, progress: CaseProgress | None = None
+    case: Case, *, actor: User | None, progress: CaseProgress | None = None, withdrawn: bool = False
 ) -> None:
-    """Update a case to the position `now`: its state, an event, and one assignment per open turn.
+    """Update a case to what its reviews say: its state, an event, and one assignment per open turn.
 
-    Pass `progress` if the result of `load_progress` is at hand.
+    Pass `progress` if the result of `load_progress` is at hand, with the reviews that count now.
     """
     at = timezone.now()
     progress = progress or load_progress(case)
+    now = position(case.frozen.policy, visibility.opinions(case, progress.reviews), withdrawn=withdrawn)
     if now.state != case.state or now.state.final:
         before, case.state, case.ground = case.state, now.state, now.ground or ""
         if now.state.final:
@@ -224,7 +225,7 @@ def withdraw(case_id: int, *, actor: User | None, reason: str) -> Case:
         require(actor, Can.OVERSEE)
     case = lock_open_case(case_id)
     record(case, Event.Kind.WITHDRAWN, actor, reason=reason)
-    follow_reviews(case, position(case.frozen.policy, visibility.opinions(case), withdrawn=True), actor=actor)
+    follow_reviews(case, actor=actor, withdrawn=True)
     return case
 
 

@@ -6,14 +6,13 @@ Each is one transaction, which locks the case row first.
 from django.utils import timezone
 
 from review import errors
-from review.access import visibility
 from review.audit.trail import record, recording_events
 from review.cases.services import follow_reviews
 from review.models import Case, Event, Rewording, RewordingOutcome, User
 from review.rewordings import queries
 from review.rules import limits
 from review.rules.permissions import Can, require
-from review.rules.state_machine import Consent, State, position
+from review.rules.state_machine import Consent, State
 
 _EVENTS = {
     Consent.ACCEPTED: Event.Kind.ACCEPTED,
@@ -83,5 +82,5 @@ def _decide(
     if reason:
         data = {"reason": reason}
     record(case, _EVENTS[consent], physician, review=rewording.review_id, **data)
-    follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=physician)
+    follow_reviews(case, actor=physician)
     return outcome
