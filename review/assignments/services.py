@@ -16,12 +16,13 @@ from review.audit.trail import record_submitted, recording_events
 from review.cases.services import follow_reviews, load_progress
 from review.discussion import guidelines
 from review.models import Assignment, Case, Draft, Review, User
+from review.rules import questions
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase
 from review.turns.checks import check_limits, highlight_problems, with_allowed_highlights
-from review.turns.turn import AcceptedAnswers, ReviewTurn, turn_of
+from review.turns.turn import ReviewTurn, turn_of
 
 
 def save_draft(
@@ -181,9 +182,9 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -
     fence(assignment, physician, token)
     turn = ReviewTurn(physician, assignment)
     turn.counted, turn.first_look = progress.reviews, loaded.first_look
-    accepted = turn.accept(answers)
+    answers = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
-    review = store_review(turn, accepted, attempt=progress.attempts[turn.role, turn.phase] + 1)
+    review = store_review(turn, answers, attempt=progress.attempts[turn.role, turn.phase] + 1)
     progress.reviews.append(review)
     # This may move the assignment to its next phase, with a new token.
     follow_reviews(case, actor=physician, progress=progress)
@@ -195,7 +196,7 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -
     return review
 
 
-def store_review(turn: ReviewTurn, accepted: AcceptedAnswers, *, attempt: int) -> Review:
+def store_review(turn: ReviewTurn, accepted: Answers, *, attempt: int) -> Review:
     """Store and record a review, signed by its author. Needs the lock of the case."""
     physician, case, stage = turn.physician, turn.case, turn.role.stage
     # Guidelines are about samples with a trap or mistake, not about controls or answers of models.
@@ -203,15 +204,16 @@ def store_review(turn: ReviewTurn, accepted: AcceptedAnswers, *, attempt: int) -
     guideline = None
     if guided:
         guideline = guidelines.guideline(case.benchmark, stage)
+    opinion = questions.opinion(turn.asks, accepted, turn.role, turn.phase)
     review = Review.objects.create(
         case=case,
         assignment=turn.assignment,
         physician=physician,
         role=turn.role,
         phase=turn.phase,
-        answers=answers_to_json(accepted.answers),
-        verdict=accepted.opinion.verdict,
-        inadequate=accepted.opinion.inadequate,
+        answers=answers_to_json(accepted),
+        verdict=opinion.verdict,
+        inadequate=opinion.inadequate,
         submitted_at=timezone.now(),
         signed_as=signatures.signing_name(physician),
         meaning=signatures.MEANINGS[stage],

@@ -29,8 +29,8 @@ from review.models import Assignment, Case, Draft, FirstLook, Review, RewordingO
 from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.permissions import Can, allowed, may_read
-from review.rules.questions import Answers, Form, Problem, is_changed, opinion, problems, without_unasked
-from review.rules.state_machine import ADJUDICATORS, Consent, Opinion, Phase, Role, State, Verdict
+from review.rules.questions import Answers, Form, Problem, is_changed, problems, without_unasked
+from review.rules.state_machine import ADJUDICATORS, Consent, Phase, Role, State, Verdict
 from review.turns import common_ground
 from review.turns.checks import highlight_problems, located_citations, with_allowed_highlights
 
@@ -47,14 +47,6 @@ class Moment(StrEnum):
     VOTE = "vote"  # decides as an adjudicator
     SECOND_VOTE = "second-vote"  # decides again, as the votes differ
     CLOSED = "closed"  # the case has ended
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedAnswers:
-    """Answers as they are submitted, and what they mean to the state machine."""
-
-    answers: Answers
-    opinion: Opinion
 
 
 @dataclass
@@ -307,7 +299,7 @@ class ReviewTurn:
             return []
         return [Problem("agreed", "unconfirmed"), *problems(form, self.with_first_look(answers))]
 
-    def accept(self, answers: Answers) -> AcceptedAnswers:
+    def accept(self, answers: Answers) -> Answers:
         """What a submit stores, with the first look as it was committed, whatever `answers` says.
 
         Raises:
@@ -332,8 +324,8 @@ class ReviewTurn:
             raise errors.Incomplete(faults)
         answers = without_unasked(form, answers)
         if not (self.declares and consolidation.changes_rubrics(form, answers, primary)):
-            answers = replace(answers, declaration="")
-        return AcceptedAnswers(answers, opinion(form, answers, self.role, self.phase))
+            return replace(answers, declaration="")
+        return answers
 
     def _blind_answers(self, role: Role) -> Answers:
         blind = [review for review in self.counted if review.role == role and review.phase == Phase.COMMIT]

@@ -159,6 +159,6 @@ def test_a_turn_says_what_a_submit_stores(ana: User, bo: User) -> None:
     open_case(form=FULL_FORM)
     held = claim(ana)
     accepted = ReviewTurn(ana, held).accept(full_approval(declaration="wording"))
-    assert (accepted.opinion.verdict, accepted.answers.declaration) == ("approve", ""), "nothing was to be declared"
+    assert (accepted.verdict, accepted.declaration) == ("approve", ""), "nothing was to be declared"
     assert not ReviewTurn(bo, held).is_due
     assert held.token != uuid.UUID(int=0)
