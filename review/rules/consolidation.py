@@ -282,13 +282,6 @@ def _coded_reason(form: Form, answers: Answers) -> Reason | None:
     return next((reason for reason in form.reasons if reason.code == answers.reason_code), None)
 
 
-def with_verdict(form: Form, answers: Answers) -> Answers:
-    """`answers`, counted as an approval if the form asks for no verdict."""
-    if form.asks_verdict:
-        return answers
-    return replace(answers, verdict=Verdict.APPROVE)
-
-
 def answers_decision(form: Form, answers: Answers) -> str:
     """The values of the questions that are compared, as a text that is equal for equal answers."""
     asked = without_unasked(form, answers).questions

@@ -174,13 +174,6 @@ class ReviewTurn:
             return review.phase != Phase.DISCUSS or policy.signed_wording
         return False
 
-    def review_by(self, role: Role) -> Answers | None:
-        """The last readable answers of this role."""
-        last = next((review for review in reversed(self.reviews) if review.role == role), None)
-        if last:
-            return answers_from_json(last.answers)
-        return None
-
     @cached_property
     def objection(self) -> RewordingOutcome | None:
         """For adjudicators: the first reviewer's objection to the second's wording, if readable."""
@@ -229,7 +222,9 @@ class ReviewTurn:
     def first_review(self) -> Answers | None:
         """The first reviewer's answers, with which a secondary compares their own."""
         if self.moment is Moment.CONFIRM:
-            return self.review_by(Role.PRIMARY)
+            for review in reversed(self.reviews):
+                if review.role == Role.PRIMARY:
+                    return answers_from_json(review.answers)
         return None
 
     @property
@@ -309,7 +304,8 @@ class ReviewTurn:
         spec, form = self.spec, self.asks
         answers = self.with_first_look(with_allowed_highlights(answers, revealed=True))
         answers, misplaced = located_citations(spec, answers)
-        answers = consolidation.with_verdict(form, answers)
+        if not form.asks_verdict:
+            answers = replace(answers, verdict=Verdict.APPROVE)
         primary = committed = None
         if self.phase is Phase.CONFIRM:
             primary, committed = self._blind_answers(Role.PRIMARY), self._blind_answers(self.role)
