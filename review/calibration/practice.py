@@ -162,7 +162,7 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
 
     lines = []
     for question in form.questions:
-        if question.kind == "text" or not is_asked(question, given):
+        if question.kind == "text" or not is_asked(question.when, given):
             continue
         answer = given.questions.get(question.key, Answer())
         known = expected.questions.get(_asked_once(question.key), Answer())

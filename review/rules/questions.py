@@ -179,7 +179,7 @@ def problems(
     faults = citations.citation_faults(answers.citations, today=today)
     faults += citations.trap_faults(form.terms, answers.citations)
     result += [Problem(field, code) for field, code in faults]
-    if _condition_holds(form.rubrics_when, without_unasked(form, answers)):
+    if is_asked(form.rubrics_when, without_unasked(form, answers)):
         result += _rubric_problems(form, answers)
         result += _addition_problems(form, answers)
     result += _unknown_fields(form, answers)
@@ -330,12 +330,8 @@ def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
             yield f"added.{number}.tags", "," * len(added.tags), limits.TAGS
 
 
-def is_asked(question: Question, answers: Answers) -> bool:
-    """Whether the answers so far meet the question's condition."""
-    return _condition_holds(question.when, answers)
-
-
-def _condition_holds(when: str, answers: Answers) -> bool:
+def is_asked(when: str, answers: Answers) -> bool:
+    """Whether the answers so far meet the condition `when` of a question or of the rubrics."""
     key, _, value = when.partition("=")
     return not key or value in answers.questions.get(key, Answer()).value.split(",")
 
@@ -343,10 +339,10 @@ def _condition_holds(when: str, answers: Answers) -> bool:
 def without_unasked(form: Form, answers: Answers) -> Answers:
     """`answers` without those to questions and rubrics not asked, given the other answers."""
     for question in form.questions:
-        if not is_asked(question, answers):
+        if not is_asked(question.when, answers):
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
             answers = replace(answers, questions=rest)
-    if _condition_holds(form.rubrics_when, answers):
+    if is_asked(form.rubrics_when, answers):
         return answers
     return replace(answers, rubrics={}, added=())
 
@@ -369,7 +365,7 @@ def question_problems(form: Form, answers: Answers) -> list[Problem]:
         answer = answers.questions.get(question.key, Answer())
         field_name = f"question.{question.key}"
         chosen = question.chosen(answer.value)
-        if not is_asked(question, answers) or not (question.required or answer.value):
+        if not is_asked(question.when, answers) or not (question.required or answer.value):
             continue
         if question.kind == "text" and not answer.value:
             result += [] if answer.note.strip() else [Problem(f"{field_name}.note", "unanswered")]

@@ -66,8 +66,8 @@ def test_a_set_of_choices_is_checked(value: str, code: str) -> None:
 
 
 def test_every_choice_in_the_set_has_its_effect() -> None:
-    assert is_asked(DETAILS, answers_with("dose,drug"))
-    assert not is_asked(DETAILS, answers_with("dose"))
+    assert is_asked(DETAILS.when, answers_with("dose,drug"))
+    assert not is_asked(DETAILS.when, answers_with("dose"))
     against = replace(answers_with("dose,all", "No."), verdict="reject", reason="No.")
     assert "What is wrong?: No." in rejection_reasons(FORM, against)
     assert not is_reducible(FORM, [against])
