@@ -11,7 +11,6 @@ from review.labels import translate
 from review.rules.blocks import Highlight, passage_texts
 from review.rules.case_spec import CaseSpec
 from review.rules.diffing import Op, Span
-from review.rules.questions import Form
 from review.rules.text import character_edges, widened
 
 
@@ -68,9 +67,7 @@ class Piece:
         return layers
 
 
-def marks(
-    spec: CaseSpec, form: Form, own: Iterable[Highlight], columns: Iterable[ReviewColumn] = ()
-) -> dict[str, list[TextMark]]:
+def marks(spec: CaseSpec, own: Iterable[Highlight], columns: Iterable[ReviewColumn]) -> dict[str, list[TextMark]]:
     """The highlights in the texts of `spec`, by passage: the reader's own, and those in `columns`.
 
     A highlight of the first look is found again by the text of its passage, because that text may
@@ -80,11 +77,11 @@ def marks(
     first_look_texts = {}
     if spec.first_look != spec.blocks:
         first_look_texts = passage_texts(spec.first_look)
-    styles = {label.value: (translate(label.label), number) for number, label in enumerate(form.labels, 1)}
+    styles = {label.value: (translate(label.label), number) for number, label in enumerate(spec.form.labels, 1)}
     by_person = [("", own)]
     for column in columns:
         if not column.own:
-            by_person.append((column.who, column.highlights))
+            by_person.append((column.who, column.answers.highlights))
     result: dict[str, list[TextMark]] = {}
     for who, highlights in by_person:
         for highlight in highlights:

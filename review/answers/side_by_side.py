@@ -57,10 +57,6 @@ class ReviewColumn:
     review: int = 0
     phase: str = ""
 
-    @property
-    def highlights(self) -> tuple[Highlight, ...]:
-        return self.answers.highlights
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedCell:

@@ -51,7 +51,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
         "spec": spec,
         "comparison": compare(spec.form, columns),
         "columns": columns,
-        "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, columns),
+        "marks": marks(spec, answers_from_json(review.answers).highlights, columns),
         "simulated": review.case.simulated,
         "correctable": correction.is_correctable(review, load_progress(review.case, locked=False)),
         "retractable": queries.is_retractable(review),

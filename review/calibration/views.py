@@ -155,7 +155,7 @@ def _practice_page(
         "case": shown,
         "spec": shown,
         "sheet": fill_form(shown.form, answers, faults, committed=committed, blocks=shown.blocks),
-        "marks": marks(shown, shown.form, answers.highlights, []),
+        "marks": marks(shown, answers.highlights, []),
         "agreed_fields": (),
         "looks_first": looks_first,
         "first_look_due": first_look_due,

@@ -162,7 +162,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "spec": spec,
         "comparison": compare(spec.form, columns),
         "columns": columns,
-        "marks": marks(spec, spec.form, (), short),
+        "marks": marks(spec, (), short),
         "trail": queries.trail(case),
         "remarks": discussion(reader, case),
         "holds": visibility.assignments_of(case),
