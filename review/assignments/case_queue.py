@@ -221,7 +221,7 @@ def _first_review_reason(case: Case) -> str:
     return WHY_NEXT
 
 
-def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
+def likely_next_case(physician: User) -> Case | None:
     """The case that `claim_next` would most likely return next. Claims and locks nothing.
 
     Ignores a case that the physician already holds. Somebody else may claim the case first, and a
@@ -229,7 +229,7 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    key = first_candidate(physician, search_rounds(physician, chosen))
+    key = first_candidate(physician, search_rounds(physician))
     # A filter by None would find the cases without assignments.
     if key is None:
         return None
@@ -327,18 +327,20 @@ def _free_for(physician: User, *, senior: bool = False) -> Q:
     return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & elsewhere
 
 
-def _suitable(physician: User, *, trained: bool = False) -> Q:
+def _suitable(physician: User) -> Q:
     """Conditions an admin may waive by reserving the case.
 
-    Stage, specialty, language, training, experience. trained: whether to count the physician as
-    trained in any case.
+    Stage, specialty, language, training, experience.
     """
-    fitting = _fitting(physician, trained=trained)
+    fitting = _fitting(physician, trained=False)
     return fitting & _experienced(physician, fitting)
 
 
 def _fitting(physician: User, *, trained: bool) -> Q:
-    """Those of these conditions that look at one case alone."""
+    """Those of these conditions that look at one case alone.
+
+    trained: whether to count the physician as trained in any case.
+    """
     if trained:
         suitable = Q()
     else:
