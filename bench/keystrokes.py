@@ -141,9 +141,10 @@ def _submit(physician: Any, *, changed: bool) -> None:
             reason="It can be spotted.",
             reason_code=form.reasons[0].code,
         )
-    if not ReviewTurn(physician, assignment).is_revealed:
-        first_look.reveal(physician, assignment.pk, token, answers)
-    services.submit(physician, assignment.pk, token, answers)
+    turn = ReviewTurn(physician, assignment)
+    if not turn.is_revealed:
+        turn = first_look.reveal(turn, token, answers)
+    services.submit(turn, token, answers)
 
 
 def _digits(spec: Any) -> dict[str, int]:

@@ -101,6 +101,7 @@ def review_first(username: str, count: int) -> None:
     from review.answers.posted_answers import answers_from_post
     from review.assignments import claims, first_look, services
     from review.models import User
+    from review.turns.turn import ReviewTurn
 
     physician, posted = User.objects.get(username=username), QueryDict(mutable=True)
     posted.update(answers())
@@ -109,8 +110,8 @@ def review_first(username: str, count: int) -> None:
         if held is None or held.token is None:
             raise RuntimeError("no case is left to review")
         given = answers_from_post(held.case.frozen.form, posted)
-        first_look.reveal(physician, held.pk, held.token, given)
-        services.submit(physician, held.pk, held.token, given)
+        revealed = first_look.reveal(ReviewTurn(physician, held), held.token, given)
+        services.submit(revealed, held.token, given)
 
 
 def cookies(username: str, role: str) -> str:

@@ -242,10 +242,8 @@ class AssignmentViewSet(ViewSet):
 
         If the claim has ended, the draft is saved and the answer is 409.
         """
-        answers = answers_from_json(body["answers"])
-        return services.save_draft(
-            signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
-        )
+        turn = turn_of(signed_in_account(request), assignment_id, own=False)
+        return services.save_draft(turn, body["token"], answers_from_json(body["answers"]), revision=body["revision"])
 
     @acts(SubmittedSerializer, SUBMIT_BODY, status=201)
     def submit(self, request: Request, body: Body, assignment_id: int) -> Any:
@@ -260,14 +258,12 @@ class AssignmentViewSet(ViewSet):
         turn = turn_of(me, assignment_id, own=False)
         with signatures.count_refused_signatures(request._request, me, turn.assignment, body["token"]):
             return services.submit(
-                me,
-                assignment_id,
+                turn,
                 body["token"],
                 answers,
                 password=body["password"],
                 code=body["code"],
                 revision=body.get("revision"),
-                turn=turn,
             )
 
     @acts(SubmittedSerializer, SIGN_BODY, status=201)
@@ -278,9 +274,9 @@ class AssignmentViewSet(ViewSet):
         """
         me = signed_in_account(request)
         signature = {"password": body["password"], "code": body["code"]}
-        assignment = turn_of(me, assignment_id, own=False).assignment
-        with signatures.count_refused_signatures(request._request, me, assignment, body["token"]):
-            return services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
+        turn = turn_of(me, assignment_id, own=False)
+        with signatures.count_refused_signatures(request._request, me, turn.assignment, body["token"]):
+            return services.sign_proposal(turn, body["token"], body["review"], **signature)
 
     @acts(WorkSerializer, REVEAL_BODY)
     def reveal(self, request: Request, body: Body, assignment_id: int) -> Any:
@@ -288,8 +284,8 @@ class AssignmentViewSet(ViewSet):
 
         No first look: 409. Incomplete: 422 with `problems`.
         """
-        me = signed_in_account(request)
-        return _work(first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"])))
+        turn = turn_of(signed_in_account(request), assignment_id, own=False)
+        return _work(first_look.reveal(turn, body["token"], answers_from_json(body["answers"])))
 
     @acts(body=TOKEN)
     def release(self, request: Request, body: Body, assignment_id: int) -> None:

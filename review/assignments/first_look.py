@@ -12,7 +12,7 @@ from review import errors
 from review.assignments.claims import hold_on
 from review.assignments.services import keeping_late_answers
 from review.audit.trail import record, recording_events
-from review.models import Event, FirstLook, User
+from review.models import Event, FirstLook
 from review.rules.case_spec import answers_to_json
 from review.rules.consolidation import with_first_look
 from review.rules.questions import Answers, question_problems
@@ -20,19 +20,11 @@ from review.turns.checks import check_limits, highlight_problems, with_allowed_h
 from review.turns.turn import ReviewTurn, requires_first_look, turn_of
 
 
-def reveal(
-    physician: User,
-    assignment_id: int,
-    token: uuid.UUID,
-    answers: Answers,
-    *,
-    revision: int = 0,
-    turn: ReviewTurn | None = None,
-) -> ReviewTurn:
+def reveal(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision: int = 0) -> ReviewTurn:
     """Commit the first look for good, reveal the rest of the case, and renew the lease.
 
     Only answers to first-look questions count. A second call changes nothing.
-    `revision` (0: none) and `turn` as for `services.submit`. Returns the turn that follows.
+    `revision` (0: none) as for `services.submit`. Returns the turn that follows.
 
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.
@@ -40,15 +32,14 @@ def reveal(
         LeaseLost, CaseClosed: too late; the answers were stored as `services.submit` does.
         NotAssigned, AlreadySubmitted.
     """
-    turn = turn or turn_of(physician, assignment_id, own=False)
     check_limits(turn.case.frozen, answers)
     answers = with_allowed_highlights(answers, revealed=False)
     try:
-        with keeping_late_answers(physician, assignment_id, answers, revision):
+        with keeping_late_answers(turn, answers, revision):
             first_look = _commit(turn, token, answers)
     except IntegrityError:  # another window was faster
-        return turn_of(physician, assignment_id)
-    revealed = ReviewTurn(physician, turn.assignment)
+        return turn_of(turn.physician, turn.assignment.pk)
+    revealed = ReviewTurn(turn.physician, turn.assignment)
     revealed.first_look, revealed.draft = first_look, turn.draft
     return revealed
 

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -25,22 +24,13 @@ from review.turns.checks import check_limits, highlight_problems, with_allowed_h
 from review.turns.turn import ReviewTurn, turn_of
 
 
-def save_draft(
-    physician: User,
-    assignment_id: int,
-    token: uuid.UUID,
-    answers: Answers,
-    *,
-    revision: int,
-    turn: ReviewTurn | None = None,
-) -> Draft:
-    """Store a draft and renew the lease.
+def save_draft(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision: int) -> Draft:
+    """Store a draft of a physician's turn, also of one that they lost, and renew the lease.
 
     It is stored without a lock: the draft belongs to its author, no matter who holds the case.
 
     Args:
         revision: the revision of the draft that the writer has seen (0: none).
-        turn: the result of `turn_of`, if it was already called.
 
     Raises:
         LeaseLost, CaseClosed: too late to review. The draft was stored, unless another window has
@@ -50,26 +40,25 @@ def save_draft(
         OverLimits: more than `review.rules.limits` allows; nothing was stored.
         AlreadySubmitted, NotAssigned: nothing was stored.
     """
-    turn = turn or turn_of(physician, assignment_id, own=False)
+    physician, assignment, spec = turn.physician, turn.assignment, turn.case.frozen
     require(physician, Can.REVIEW)
-    assignment, spec = turn.assignment, turn.case.frozen
     check_limits(spec, answers)
     late = _lateness(assignment, physician, token)
     if answers.highlights:
         answers = with_allowed_highlights(answers, revealed=turn.is_revealed)
         if faults := highlight_problems(spec, answers, draft=True):
             raise errors.Incomplete(faults)
-    draft = review_drafts.store(assignment, physician, _draft_phase(turn), answers_to_json(answers), revision=revision)
+    draft = _store_draft(turn, answers, revision)
     if draft is None:
         # The other window may have saved it after the assignment was lost, which is then the news.
-        late = late or _lateness(turn_of(physician, assignment_id, own=False).assignment, physician, token)
+        late = late or _lateness(turn_of(physician, assignment.pk, own=False).assignment, physician, token)
         raise _with_stale_note(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
     if not recently_renewed(assignment):
         # Submitted in another window since: as if this draft had been saved before.
         with suppress(errors.AlreadySubmitted):
-            assignment.lease_until = heartbeat(physician, assignment_id, token).lease_until
+            assignment.lease_until = heartbeat(physician, assignment.pk, token).lease_until
     return draft
 
 
@@ -82,32 +71,29 @@ def _lateness(assignment: Assignment, physician: User, token: uuid.UUID) -> erro
     return None
 
 
-def _draft_phase(turn: ReviewTurn) -> Phase:
-    # An assignment can only be lost in the first phase.
+def _store_draft(turn: ReviewTurn, answers: Answers, revision: int | None) -> Draft | None:
+    phase = Phase.COMMIT  # the only one in which an assignment can be lost
     if turn.is_own:
-        return turn.phase
-    return Phase.COMMIT
+        phase = turn.phase
+    return review_drafts.store(turn.assignment, turn.physician, phase, answers_to_json(answers), revision=revision)
 
 
 def submit(
-    physician: User,
-    assignment_id: int,
+    turn: ReviewTurn,
     token: uuid.UUID,
     answers: Answers,
     *,
     password: str = "",
     code: str = "",
     revision: int | None = None,
-    turn: ReviewTurn | None = None,
 ) -> Review:
-    """Submit the review that is due and update the case.
+    """Submit the review that is due and update the case. `turn.following` is then what follows.
 
     Answers committed at the first look stand, whatever `answers` says.
 
     Args:
         revision: the revision of the draft that the writer has seen; None: do not check for a
             draft from another window.
-        turn: the result of `turn_of`, if it was already called; gets the turn that follows.
 
     Raises:
         Incomplete: holds every problem by field. Nothing was written.
@@ -121,29 +107,27 @@ def submit(
         LeaseLost, CaseClosed: too late. The answers were stored as the physician's draft, unless
             another window has saved one since `revision`; nothing else was written.
     """
-    turn = turn or turn_of(physician, assignment_id, own=False)
     check_limits(turn.case.frozen, answers)
-    signatures.check_password(physician, turn.assignment, token, password)
-    with keeping_late_answers(physician, assignment_id, answers, revision):
+    signatures.check_password(turn.physician, turn.assignment, token, password)
+    with keeping_late_answers(turn, answers, revision):
         return _submit(turn, token, answers, code)
 
 
-def sign_proposal(
-    physician: User, assignment_id: int, token: uuid.UUID, review_id: int, *, password: str = "", code: str = ""
-) -> Review:
+def sign_proposal(turn: ReviewTurn, token: uuid.UUID, review_id: int, *, password: str = "", code: str = "") -> Review:
     """Cast an adjudicator's second vote by signing a proposal word for word.
 
     A proposal is any review that the adjudicator may read; once the other adjudicator has voted a
     second time, that vote is one as well. If both sign the same one, it is the consensus.
 
-    Raises what `submit` raises, NotAProposal (no such review, or this is no second vote).
+    Raises what `submit` raises, NotAssigned, NotAProposal (no such review, or no second vote).
     """
-    turn = turn_of(physician, assignment_id)
-    return submit(physician, assignment_id, token, turn.sign(review_id), password=password, code=code, turn=turn)
+    if not turn.is_own:
+        raise errors.NotAssigned
+    return submit(turn, token, turn.sign(review_id), password=password, code=code)
 
 
 @contextmanager
-def keeping_late_answers(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> Iterator[None]:
+def keeping_late_answers(turn: ReviewTurn, answers: Answers, revision: int | None) -> Iterator[None]:
     """Store the answers as the draft if it is too late for what is done with them here.
 
     Unless another window has saved one since `revision`: the error's `detail` then says so.
@@ -151,11 +135,7 @@ def keeping_late_answers(physician: User, assignment_id: int, answers: Answers, 
     try:
         yield
     except (errors.LeaseLost, errors.CaseClosed) as late:
-        with transaction.atomic():
-            assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
-            phase = _draft_phase(ReviewTurn(physician, assignment))
-            draft = review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision)
-        if draft is None:
+        if _store_draft(turn, answers, revision) is None:
             _with_stale_note(late)
         raise
 

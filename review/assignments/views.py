@@ -231,10 +231,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
 
 
 def _save(posted: PostedReview, answers: Answers) -> Draft:
-    turn = posted.turn
-    return services.save_draft(
-        turn.physician, turn.assignment.pk, posted.token, answers, revision=posted.revision, turn=turn
-    )
+    return services.save_draft(posted.turn, posted.token, answers, revision=posted.revision)
 
 
 def _anchor_after_reload(request: HttpRequest, answers: Answers) -> str:
@@ -258,14 +255,7 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
         return draft(request, assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        turn = first_look.reveal(
-            posted.turn.physician,
-            assignment_id,
-            posted.token,
-            posted.answers,
-            revision=posted.revision,
-            turn=posted.turn,
-        )
+        turn = first_look.reveal(posted.turn, posted.token, posted.answers, revision=posted.revision)
     except errors.Incomplete as incomplete:
         return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
     except TOO_LATE as late:
@@ -290,17 +280,9 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
             raise errors.Incomplete(faults)
         with signatures.count_refused_signatures(request, turn.physician, turn.assignment, token):
             if signed := whole_number(request.POST.get("sign", "")):
-                review = services.sign_proposal(turn.physician, assignment_id, token, signed, **signature)
+                review = services.sign_proposal(turn, token, signed, **signature)
             else:
-                review = services.submit(
-                    turn.physician,
-                    assignment_id,
-                    token,
-                    answers,
-                    **signature,
-                    revision=posted.revision,
-                    turn=turn,
-                )
+                review = services.submit(turn, token, answers, **signature, revision=posted.revision)
     except (errors.Incomplete, errors.SignatureRefused) as refused:
         return _render_refused(request, refused, assignment_id, posted, answers)
     except TOO_LATE as late:

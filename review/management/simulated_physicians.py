@@ -183,8 +183,8 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
     answers = _with_details(case, answers, random.Random(f"{draw}/details"))
     try:
         if not turn.is_revealed:
-            turn = first_look.reveal(physician, held.pk, token, answers, turn=turn)
-        return services.submit(physician, held.pk, token, answers, turn=turn)
+            turn = first_look.reveal(turn, token, answers)
+        return services.submit(turn, token, answers)
     except (errors.LeaseLost, errors.AlreadySubmitted, errors.CaseClosed):
         return None
 

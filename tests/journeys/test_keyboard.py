@@ -18,6 +18,7 @@ PHYSICIANS = (
     "ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned", "oda", "pia",
 )  # fmt: skip
 OPEN_CASE = """
+from review.turns.turn import turn_of
 from review.cases import services as cases_services
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb.review import case
@@ -59,8 +60,8 @@ def submit(role, name, *submissions):
     for answers in submissions:
         held = claims.claim_next(physician)
         if answers is submissions[0]:
-            first_look.reveal(physician, held.pk, held.token, answers)
-        services.submit(physician, held.pk, held.token, answers)
+            first_look.reveal(turn_of(physician, held.pk), held.token, answers)
+        services.submit(turn_of(physician, held.pk), held.token, answers)
 
 disputed = open_case("disputed-" + FIRST)
 form = disputed.frozen.form

@@ -40,6 +40,7 @@ from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
 from review.models import Case, User
+from review.turns.turn import turn_of
 from tests.engine import SEED, conversations_file, endpoint, import_file, no_long_waits
 from tests.review.approve import approve_everything, rejection_of
 
@@ -292,7 +293,7 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
     assignments_services.submit(
-        ana, assignment.pk, assignment.token, rejection_of(assignment.case.frozen.form, "It may be true.")
+        turn_of(ana, assignment.pk), assignment.token, rejection_of(assignment.case.frozen.form, "It may be true.")
     )
     assert outcomes_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)

@@ -8,6 +8,7 @@ from review.models import User
 from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
 from review.turns.turn import ReviewTurn
+from tests.review.factories import turn_at
 
 EVIDENCE = Citation("guideline", "Guideline of the tests", "1", "It is not so.", "2020-01-15")
 
@@ -50,7 +51,7 @@ def approve_everything(physicians: Sequence[User]) -> int:
             assert assignment.token is not None
             answers = approval_of(assignment.case.frozen.form)
             if not ReviewTurn(assignment.physician, assignment).is_revealed:
-                first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
-            services.submit(assignment.physician, assignment.pk, assignment.token, answers)
+                first_look.reveal(turn_at(assignment.physician, assignment), assignment.token, answers)
+            services.submit(turn_at(assignment.physician, assignment), assignment.token, answers)
             count += 1
     return count

@@ -29,7 +29,7 @@ from review.rules.questions import (
     RubricText,
 )
 from review.rules.state_machine import Policy
-from review.turns.turn import ReviewTurn
+from review.turns.turn import ReviewTurn, turn_of
 
 PASSWORD = "a-password-for-tests"
 
@@ -173,11 +173,16 @@ def count_available(physician: User) -> int:
     return sum(work.cases for work in case_queue.available_work(physician))
 
 
+def turn_at(physician: User, assignment: Assignment) -> ReviewTurn:
+    """The turn that a posted form is about, as it is now: also at an assignment that was lost."""
+    return turn_of(physician, assignment.pk, own=False)
+
+
 def submit(assignment: Assignment, answers: Answers) -> Review:
     """Submit `answers` on behalf of the assignment's holder."""
     assert assignment.physician is not None
     assert assignment.token is not None
-    return services.submit(assignment.physician, assignment.pk, assignment.token, answers)
+    return services.submit(turn_at(assignment.physician, assignment), assignment.token, answers)
 
 
 def take_first_look(assignment: Assignment, **answers: str) -> FirstLook | None:
@@ -189,7 +194,7 @@ def take_first_look(assignment: Assignment, **answers: str) -> FirstLook | None:
     assert assignment.token is not None
     questions = assignment.case.frozen.form.first_look.questions
     answered = {question.key: Answer(answers.get(question.key, "yes"), "Stiff.") for question in questions}
-    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(answered)).first_look
+    return first_look.reveal(turn_at(assignment.physician, assignment), assignment.token, Answers(answered)).first_look
 
 
 def claim_and_submit(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assignment:
@@ -205,7 +210,7 @@ def claim_and_submit(physician: User, *answers: Answers | Callable[[Form], Answe
         else:
             completed = answers_or_factory(assignment.case.frozen.form)
         if not ReviewTurn(physician, assignment).is_revealed:
-            first_look.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), completed)
+            first_look.reveal(turn_at(physician, assignment), assignment.token or uuid.UUID(int=0), completed)
         submit(assignment, completed)
     return assignment
 

@@ -59,7 +59,7 @@ from review.people.accounts import invite_new
 from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
-from review.turns.turn import ReviewTurn
+from review.turns.turn import ReviewTurn, turn_of
 from tests.engine import drafts, endpoint
 from tests.generation.images.drawing import picture, store_image
 from tests.in_progress import put_in_progress
@@ -217,7 +217,7 @@ class World:
         assert assignment.case_id == case.pk, (name, assignment)
         if reveal and not ReviewTurn(self[name], assignment).is_revealed:
             assert assignment.token is not None
-            first_look.reveal(self[name], assignment.pk, assignment.token, approval_of(case.frozen.form))
+            first_look.reveal(turn_of(self[name], assignment.pk), assignment.token, approval_of(case.frozen.form))
         return assignment
 
     def submit(self, name: str, case: Case, *answers: Callable[[Form], Answers]) -> Assignment:
@@ -360,7 +360,9 @@ class World:
         self.calibration_id = item.pk
         mine = self.held["primary"] = self.claim("ana", self.open_case(12))
         assert mine.token is not None
-        assignments_services.save_draft(self["ana"], mine.pk, mine.token, rejecting(mine.case.frozen.form), revision=0)
+        assignments_services.save_draft(
+            turn_of(self["ana"], mine.pk), mine.token, rejecting(mine.case.frozen.form), revision=0
+        )
         unseen = self.claim("lea", self.open_case(14), reveal=False)
         Assignment.objects.filter(pk=unseen.pk).update(physician=self["ana"])
         unseen.refresh_from_db()

@@ -28,6 +28,7 @@ from review.models import Assignment, User
 from review.rules.case_spec import blocks_to_json
 from review.rules.questions import Answer, Answers
 from review.rules.wilson_interval import wilson
+from review.turns.turn import turn_of
 from tests.benchmarks.clinhallu.traced_release import traced_release, vision_models
 from tests.engine import endpoint
 from tests.review.factories import account
@@ -204,7 +205,9 @@ def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Cli
                 question.key: Answer(truth[response_of_case[assignment.case_id], rubric_pk(question.key)])
                 for question in assignment.case.frozen.form.questions
             }
-            assignments_services.submit(assignment.physician, assignment.pk, assignment.token, Answers(answers))
+            assignments_services.submit(
+                turn_of(assignment.physician, assignment.pk), assignment.token, Answers(answers)
+            )
     validation = validation_report(run)
     assert validation is not None
     assert validation.complete

@@ -31,7 +31,7 @@ from review.assignments import services as assignments_services
 from review.models import Case, Event, Review, User
 from review.rules.blocks import Table
 from review.rules.questions import Answer
-from review.turns.turn import ReviewTurn
+from review.turns.turn import ReviewTurn, turn_of
 from tests.benchmarks.medhal.helpers import ARTICLE, MCQ, STATEMENT
 from tests.engine import endpoint
 from tests.review.approve import approval_of, approve_everything, rejection_of
@@ -148,8 +148,8 @@ def test_batches_of_several_sources_share_a_draw_and_each_question_has_its_share
                 answers = rejection_of(form, "It is not as it should be.")
                 answers = replace(answers, questions={**answers.questions, key: Answer("no", note="It is not.")})
             if not ReviewTurn(assignment.physician, assignment).is_revealed:
-                first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
-            assignments_services.submit(assignment.physician, assignment.pk, assignment.token, answers)
+                first_look.reveal(turn_of(assignment.physician, assignment.pk), assignment.token, answers)
+            assignments_services.submit(turn_of(assignment.physician, assignment.pk), assignment.token, answers)
     outcomes_services.apply_outcomes()
     [table] = review_results.blocks(second)
     assert isinstance(table, Table)

@@ -26,6 +26,7 @@ from mhb_site.benchmarks.medhallu import recipe, simulate
 from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.models import Case, User
+from review.turns.turn import turn_of
 from tests.benchmarks.medhallu.helpers import MODEL_OF, pair_draft, qa_draft
 from tests.engine import endpoint
 from tests.review.approve import approve_everything, rejection_of
@@ -177,8 +178,7 @@ def test_a_rejected_sample_is_regenerated_and_its_approved_version_keeps_the_rub
     assert assignment is not None
     assert assignment.token is not None
     assignments_services.submit(
-        ana,
-        assignment.pk,
+        turn_of(ana, assignment.pk),
         assignment.token,
         rejection_of(assignment.case.frozen.form, "It follows from the true answer."),
     )

@@ -27,6 +27,7 @@ from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_to_json
 from review.rules.questions import Answer, Answers, Problem, RubricAnswer, problems, without_unasked
 from review.rules.wilson_interval import wilson
+from review.turns.turn import turn_of
 from tests.benchmarks.medmistake.published import write_published_file
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, MISTAKE
 from tests.engine import import_file
@@ -161,7 +162,7 @@ def test_an_invalid_mistake_discards_its_sample_and_an_invalid_scenario_is_regen
         assert 'data-when="question.mistake" data-is="valid"' in page
         assert "turn--marked" in page
         assert "Risk to the patient if a doctor makes this mistake" in page
-        services.submit(ana, assignment.pk, assignment.token, answers[assignment.case_id])
+        services.submit(turn_of(ana, assignment.pk), assignment.token, answers[assignment.case_id])
     assert outcomes_services.apply_outcomes() >= 2
     for row in (first.sample, second.sample):
         row.refresh_from_db()
@@ -177,7 +178,7 @@ def test_the_release_contains_the_physicians_risk_rating_beside_the_models(
         assignment = claims.claim_next(ana)
         assert assignment is not None
         assert assignment.token is not None
-        services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
+        services.submit(turn_of(ana, assignment.pk), assignment.token, approval_of(assignment.case.frozen.form))
     outcomes_services.apply_outcomes()
     release: Release = releases_services.freeze_release("validated", benchmark="medmistake")
     facets: dict[str, Any] = release.samples.order_by("position")[0].exported["facets"]

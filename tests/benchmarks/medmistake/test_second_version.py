@@ -12,6 +12,7 @@ from generation.outcomes import services as outcomes_services
 from mhb_site.benchmarks.medmistake import simulate
 from review.assignments import claims, services
 from review.models import User
+from review.turns.turn import turn_of
 from tests.benchmarks.medmistake.conversations import import_cases, launch_conversations, work_until_idle
 from tests.benchmarks.medmistake.test_review import rejection_of
 from tests.engine import no_long_waits
@@ -32,7 +33,7 @@ def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, a
             assignment = claims.claim_next(ana)
             assert assignment is not None
             assert assignment.token is not None
-            services.submit(ana, assignment.pk, assignment.token, rejection_of(question, value))
+            services.submit(turn_of(ana, assignment.pk), assignment.token, rejection_of(question, value))
             judged[question] = SampleVersion.objects.get(case=assignment.case_id).sample
         outcomes_services.apply_outcomes()
         work_until_idle(batch)
@@ -56,7 +57,7 @@ def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, a
     # The second version is judged by the same two questions and can be approved.
     while assignment := claims.claim_next(ana):
         assert assignment.token is not None
-        services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
+        services.submit(turn_of(ana, assignment.pk), assignment.token, approval_of(assignment.case.frozen.form))
     outcomes_services.apply_outcomes()
     second.refresh_from_db()
     assert second.status == SampleVersion.Status.APPROVED

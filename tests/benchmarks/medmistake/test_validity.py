@@ -13,6 +13,7 @@ from generation.samples.validity import Validity, validity
 from review.assignments import claims, services
 from review.models import User
 from review.rules.questions import Answers
+from review.turns.turn import turn_of
 from tests.benchmarks.medmistake.test_review import rejection_of, versions_in_review
 from tests.review.approve import approval_of
 
@@ -28,7 +29,9 @@ def submit_next(physician: User, answers: Answers | None = None) -> Sample:
     assignment = claims.claim_next(physician)
     assert assignment is not None
     assert assignment.token is not None
-    services.submit(physician, assignment.pk, assignment.token, answers or approval_of(assignment.case.frozen.form))
+    services.submit(
+        turn_of(physician, assignment.pk), assignment.token, answers or approval_of(assignment.case.frozen.form)
+    )
     outcomes_services.apply_outcomes()
     return SampleVersion.objects.get(case=assignment.case_id).sample
 

@@ -20,6 +20,7 @@ from review.assignments import first_look
 from review.models import CalibrationItem, User
 from review.rules.permissions import OPERATOR
 from review.rules.questions import Answer, Answers, Form
+from review.turns.turn import turn_of
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import judged_run, query_count, text_of
@@ -74,7 +75,7 @@ def freeze_second_release(world: World) -> Release:
             assignment = world.claim(name, case, reveal=False)
             assert assignment.token is not None
             answers = answers_with(case.frozen.form, noticed)
-            first_look.reveal(world[name], assignment.pk, assignment.token, answers)
+            first_look.reveal(turn_of(world[name], assignment.pk), assignment.token, answers)
             submit(assignment, answers)
         submit(world.claim("quy", case), answers)  # the secondary confirms
         case.refresh_from_db()

@@ -40,7 +40,7 @@ from review.models import Assignment, Case, User
 from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers
 from review.rules.state_machine import Ground, Role
-from review.turns.turn import readable_reviews
+from review.turns.turn import readable_reviews, turn_of
 from tests.engine import Manage, bare_release, endpoint
 from tests.review.factories import account
 
@@ -85,7 +85,7 @@ def submit_answers(physician: User, assignment: Assignment, answer_to: Any) -> N
     form = assignment.case.frozen.form
     answers = {question.key: Answer(answer_to(content.rubric_pk(question.key))) for question in form.questions}
     assert assignment.token is not None
-    assignments.submit(physician, assignment.pk, assignment.token, Answers(answers))
+    assignments.submit(turn_of(physician, assignment.pk), assignment.token, Answers(answers))
 
 
 def answer_queue(physicians: list[User], answer_to: Any) -> None:

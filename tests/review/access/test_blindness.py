@@ -44,6 +44,7 @@ from tests.review.factories import (
     open_case,
     rejection,
     submit,
+    turn_at,
 )
 from tests.review.pages import Browse
 
@@ -95,13 +96,12 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
     for assignment in assignments:
         assert assignment.physician is not None
         assert assignment.token is not None
-        draft = ReviewTurn(assignment.physician, assignment).draft
+        turn = turn_at(assignment.physician, assignment)
         assignments_services.save_draft(
-            assignment.physician,
-            assignment.pk,
+            turn,
             assignment.token,
             Answers(reason=UNSENT + assignment.physician.username),
-            revision=draft.revision if draft else 0,
+            revision=turn.draft.revision if turn.draft else 0,
         )
     stored = Stored(case)
     for viewer in everybody:
@@ -172,7 +172,7 @@ def test_every_viewer_is_shown_what_they_may_read_at_every_stage(
             assignment = claims.claim_next(physician)
             if assignment is not None and action in ("look", "submit"):
                 if not ReviewTurn(physician, assignment).is_revealed:
-                    first_look.reveal(physician, assignment.pk, assignment.token or uuid.uuid4(), Answers())
+                    first_look.reveal(turn_at(physician, assignment), assignment.token or uuid.uuid4(), Answers())
                     check_every_viewer(everybody, case)
                 if action == "submit":
                     answers = approval if approves else rejection
@@ -266,7 +266,7 @@ def test_an_earlier_draft_stays_with_its_author(ana: User, bo: User) -> None:
     open_case()
     assignment = claim(ana)
     token = assignment.token or uuid.uuid4()
-    assignments_services.save_draft(ana, assignment.pk, token, Answers(reason=UNSENT + "ana"), revision=0)
+    assignments_services.save_draft(turn_at(ana, assignment), token, Answers(reason=UNSENT + "ana"), revision=0)
     claims.release(ana, assignment.pk, token)
     bo_assignment = claim(bo)
     assert bo_assignment.pk == assignment.pk
@@ -368,7 +368,7 @@ def test_a_physician_who_was_an_admin_within_a_lease_submits_nothing_blind(
     accounts.set_role(bo.pk, UserRole.PHYSICIAN, actor=adela)
     bo.refresh_from_db()
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(bo, held.pk, held.token, approval())
+        assignments_services.submit(turn_at(bo, held), held.token, approval())
     assert claims.claim_next(bo) is None
     assert claim(account("fresh")).case == case
 

@@ -26,6 +26,7 @@ from tests.review.factories import (
     claim_and_submit,
     open_case,
     rejection,
+    turn_at,
 )
 from tests.review.pages import HTMX, refused_page
 from tests.site.test_second_factor import code as shown_code
@@ -75,9 +76,9 @@ def test_a_wrong_password_submits_nothing(ana: User, password: str) -> None:
     assert assignment.token is not None
     before = Event.objects.count()
     with pytest.raises(errors.SignatureRefused):
-        services.submit(ana, assignment.pk, assignment.token, approval(), password=password)
+        services.submit(turn_at(ana, assignment), assignment.token, approval(), password=password)
     assert (Review.objects.count(), Event.objects.count()) == (0, before)
-    review = services.submit(ana, assignment.pk, assignment.token, approval(), password=PASSWORD)
+    review = services.submit(turn_at(ana, assignment), assignment.token, approval(), password=PASSWORD)
     assert review.signed_as == "Ana Alves (ana)"
 
 
@@ -85,7 +86,7 @@ def test_a_password_that_is_not_required_is_ignored(ana: User) -> None:
     open_case()
     assignment = claim(ana)
     assert assignment.token is not None
-    assert services.submit(ana, assignment.pk, assignment.token, approval(), password="anything")
+    assert services.submit(turn_at(ana, assignment), assignment.token, approval(), password="anything")
 
 
 def posted_approval(assignment: Any, password: str) -> dict[str, str]:
@@ -187,8 +188,8 @@ def test_every_phase_is_signed(ana: User, bo: User) -> None:
         assignment = claim(physician)
         assert assignment.token is not None
         with pytest.raises(errors.SignatureRefused):
-            services.submit(physician, assignment.pk, assignment.token, rejection())
-        services.submit(physician, assignment.pk, assignment.token, answers, password=PASSWORD)
+            services.submit(turn_at(physician, assignment), assignment.token, rejection())
+        services.submit(turn_at(physician, assignment), assignment.token, answers, password=PASSWORD)
     case.refresh_from_db()
     assert case.state == "approved"
 
@@ -208,7 +209,7 @@ def code_assignment(ana: User) -> Any:
 
 def test_a_code_signs_once(ana: User, code_assignment: Any) -> None:
     def submit(code: str, answers: Any = None) -> Any:
-        return services.submit(ana, code_assignment.pk, code_assignment.token, answers or approval(), code=code)
+        return services.submit(turn_at(ana, code_assignment), code_assignment.token, answers or approval(), code=code)
 
     for wrong in ("", "000000", PASSWORD):
         with pytest.raises(errors.CodeRefused):
@@ -222,13 +223,13 @@ def test_a_code_signs_once(ana: User, code_assignment: Any) -> None:
     other = claim(ana)
     assert other.token is not None
     with pytest.raises(errors.CodeRefused):
-        services.submit(ana, other.pk, other.token, approval(), code=now)
+        services.submit(turn_at(ana, other), other.token, approval(), code=now)
 
 
 def test_recovery_codes_do_not_sign(ana: User, code_assignment: Any) -> None:
     codes = RecoveryCodes.activate(ana).generate_codes()
     with pytest.raises(errors.CodeRefused):
-        services.submit(ana, code_assignment.pk, code_assignment.token, approval(), code=codes[0])
+        services.submit(turn_at(ana, code_assignment), code_assignment.token, approval(), code=codes[0])
 
 
 def test_a_physician_without_a_second_factor_is_told_where_to_set_it_up(ana: User, client: Any) -> None:
@@ -282,13 +283,13 @@ def confirmation(ana: User, bo: User) -> Any:
     for physician in (ana, bo):
         assignment = claim(physician)
         assert assignment.token is not None
-        services.submit(physician, assignment.pk, assignment.token, approval(), password=PASSWORD)
+        services.submit(turn_at(physician, assignment), assignment.token, approval(), password=PASSWORD)
     assignment.refresh_from_db()
     return assignment
 
 
 def test_a_wrong_password_for_a_confirmation_leaves_the_draft(bo: User, confirmation: Any, client: Any) -> None:
-    services.save_draft(bo, confirmation.pk, confirmation.token, rejection("Second thoughts."), revision=0)
+    services.save_draft(turn_at(bo, confirmation), confirmation.token, rejection("Second thoughts."), revision=0)
     client.force_login(bo)
     submit_url = reverse("review:submit", args=[confirmation.pk])
     typed = {**posted_approval(confirmation, "wrong"), "verdict": "reject", "reason": "Second thoughts."}
@@ -305,7 +306,7 @@ def test_a_wrong_password_for_a_confirmation_leaves_the_draft(bo: User, confirma
 def test_retyping_the_password_does_not_replace_another_tabs_draft(bo: User, confirmation: Any, client: Any) -> None:
     """The page also saves while the password is typed: over the revision that it was made from."""
     client.force_login(bo)
-    services.save_draft(bo, confirmation.pk, confirmation.token, rejection("From the other window."), revision=0)
+    services.save_draft(turn_at(bo, confirmation), confirmation.token, rejection("From the other window."), revision=0)
     submit_url = reverse("review:submit", args=[confirmation.pk])
     refused = client.post(submit_url, {**posted_approval(confirmation, "wrong"), "revision": "0"})
     assert refused.status_code == 403

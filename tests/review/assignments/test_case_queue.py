@@ -36,6 +36,7 @@ from tests.review.factories import (
     open_case,
     rejection,
     submit,
+    turn_at,
 )
 from tests.review.pages import Browse
 
@@ -449,7 +450,7 @@ def test_declining_is_permanent_and_leaves_the_case_to_others(ana: User, bo: Use
     assert claim(bo).case == case
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, assignment.pk, assignment.token, approval())
+        assignments_services.submit(turn_at(ana, assignment), assignment.token, approval())
 
 
 def test_a_committed_answer_cannot_be_declined(ana: User, bo: User) -> None:
@@ -484,12 +485,12 @@ def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: Use
     open_case(2)
     assignment = claim(ana)
     assert assignment.token is not None
-    assignments_services.save_draft(ana, assignment.pk, assignment.token, approval(), revision=0)
+    assignments_services.save_draft(turn_at(ana, assignment), assignment.token, approval(), revision=0)
     reassignment.reassign(assignment.case_id, Role.PRIMARY, to=bo, actor=adela)
     event = Event.objects.get(case=assignment.case, kind=Event.Kind.REASSIGNED)
     assert (event.actor, event.data) == (adela, {"role": "primary", "taken_from": ana.pk, "given_to": bo.pk})
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, assignment.pk, assignment.token, approval())
+        assignments_services.submit(turn_at(ana, assignment), assignment.token, approval())
     assert ana.drafts.count() == 1
     assert claim(ana).case != assignment.case
     taken = claim(bo)

@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -35,6 +34,7 @@ from tests.review.factories import (
     open_case,
     rejection,
     submit,
+    turn_at,
 )
 
 Hold = Assignment.Hold
@@ -202,6 +202,14 @@ def test_a_late_blind_answer_races_a_take_over(eight_physicians: list[User], run
         claim_and_submit(holder, *[approval()] * (1 if holder == bo else 2))
 
 
+def save_first_draft(assignment: Assignment) -> Draft:
+    """Save a draft of the physician who claimed the assignment, as it was then."""
+    assert assignment.physician is not None
+    assert assignment.token is not None
+    turn = turn_at(assignment.physician, assignment)
+    return assignments_services.save_draft(turn, assignment.token, Answers(reason="typed"), revision=0)
+
+
 def test_a_late_draft_races_a_take_over(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
@@ -211,14 +219,7 @@ def test_a_late_draft_races_a_take_over(eight_physicians: list[User], run_concur
         assert ana_assignment.token is not None
         saved, taken = run_concurrently(
             [
-                partial(
-                    assignments_services.save_draft,
-                    ana,
-                    ana_assignment.pk,
-                    ana_assignment.token,
-                    Answers(reason="typed"),
-                    revision=0,
-                ),
+                partial(save_first_draft, ana_assignment),
                 partial(claims.claim_next, bo),
             ]
         )
@@ -275,15 +276,7 @@ def test_two_tabs_save_the_first_draft_at_once(eight_physicians: list[User], run
     for number in range(ROUNDS):
         open_case(number, policy=PRIMARY_ONLY)
         assignment = claim(eight_physicians[0])
-        token = assignment.token or uuid.uuid4()
-        save = partial(
-            assignments_services.save_draft,
-            eight_physicians[0],
-            assignment.pk,
-            token,
-            Answers(reason="typed"),
-            revision=0,
-        )
+        save = partial(save_first_draft, assignment)
         outcomes = run_concurrently([save, save])
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
         submit(assignment, approval())

@@ -36,6 +36,7 @@ from tests.review.factories import (
     rejection,
     submit,
     take_first_look,
+    turn_at,
 )
 from tests.review.pages import Browse, posted_fields
 
@@ -274,7 +275,7 @@ def test_a_correction_races_the_answer_that_may_read_it(run_concurrently: RunCon
         corrected, answered = run_concurrently(
             [
                 correct_or_refuse(ana, review),
-                lambda held=held, token=token: assignments_services.submit(bo, held.pk, token, approval()),  # type: ignore[misc]
+                lambda held=held, token=token: assignments_services.submit(turn_at(bo, held), token, approval()),  # type: ignore[misc]
             ]
         )
         assert isinstance(answered, Review), answered

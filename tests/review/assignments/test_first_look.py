@@ -28,6 +28,7 @@ from tests.review.factories import (
     open_case,
     submit,
     take_first_look,
+    turn_at,
 )
 from tests.review.pages import Browse, text_of
 
@@ -146,7 +147,7 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
     first_look_case()
     assignment = claim(ana)
     with pytest.raises(errors.Incomplete) as caught:
-        first_look.reveal(ana, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": answer}))
+        first_look.reveal(turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), Answers({"natural": answer}))
     assert caught.value.problems == [problem]
     assert not FirstLook.objects.exists()
     assert not ReviewTurn(ana, assignment).is_revealed
@@ -155,7 +156,7 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
 def test_only_answers_to_first_look_questions_are_stored(ana: User) -> None:
     first_look_case()
     assignment = claim(ana)
-    first_look.reveal(ana, assignment.pk, assignment.token or uuid.UUID(int=0), full_rejection())
+    first_look.reveal(turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), full_rejection())
     stored = FirstLook.objects.get().answers
     assert stored["questions"] == {"natural": {"value": "yes", "note": ""}}
     assert (stored["verdict"], stored["rubrics"], stored["citations"]) == ("", {}, [])
@@ -181,7 +182,9 @@ def test_a_first_look_renews_the_lease_and_is_fenced(ana: User, bo: User, clock:
     assert before is not None
     assert assignment.lease_until > before
     with pytest.raises(errors.NotAssigned):
-        first_look.reveal(bo, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
+        first_look.reveal(
+            turn_at(bo, assignment), assignment.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")})
+        )
     clock.advance(minutes=16)
     taken = claim(bo)
     assert taken.pk == assignment.pk

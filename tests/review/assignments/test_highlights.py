@@ -23,6 +23,7 @@ from tests.review.factories import (
     open_case,
     submit,
     take_first_look,
+    turn_at,
 )
 from tests.review.pages import Browse, post, refused_page, text_of
 
@@ -52,7 +53,7 @@ def reveal_with(assignment: Assignment, *highlights: Highlight) -> None:
     assert assignment.physician is not None
     assert assignment.token is not None
     answers = Answers({"natural": Answer("yes")}, highlights=highlights)
-    first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
+    first_look.reveal(turn_at(assignment.physician, assignment), assignment.token, answers)
 
 
 def stored_highlights(review: Review) -> tuple[Highlight, ...]:
@@ -87,7 +88,7 @@ def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(
     assert assignment.token is not None
     with pytest.raises(errors.Incomplete):
         services.save_draft(
-            assignment.physician, assignment.pk, assignment.token, Answers(highlights=(wrong,)), revision=0
+            turn_at(assignment.physician, assignment), assignment.token, Answers(highlights=(wrong,)), revision=0
         )
     assert not Draft.objects.exists()
 
@@ -104,7 +105,7 @@ def test_words_without_a_place_are_kept_in_a_draft_and_refused_at_submit(assignm
     assert assignment.physician is not None
     assert assignment.token is not None
     typing = full_approval(highlights=(Highlight("Neuros tatin"),))
-    services.save_draft(assignment.physician, assignment.pk, assignment.token, typing, revision=0)
+    services.save_draft(turn_at(assignment.physician, assignment), assignment.token, typing, revision=0)
     with pytest.raises(errors.Incomplete):
         submit(assignment, typing)
 

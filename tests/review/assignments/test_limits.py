@@ -16,7 +16,7 @@ from review.rules.blocks import Highlight
 from review.rules.questions import AddedRubric, Answer, Answers, Citation, RubricAnswer
 from review.rules.state_machine import State
 from tests.conftest import Clock, RunConcurrently
-from tests.review.factories import approval, claim, open_case
+from tests.review.factories import approval, claim, open_case, turn_at
 from tests.review.pages import Browse
 
 LONG = "x" * 4_900_000
@@ -49,16 +49,16 @@ def test_what_nobody_writes_is_refused_as_draft_and_as_review(kind: str, assignm
     assert assignment.token is not None
     answers = replace(approval(), **OVER[kind])
     with pytest.raises(errors.OverLimits):
-        services.save_draft(ana, assignment.pk, assignment.token, answers, revision=0)
+        services.save_draft(turn_at(ana, assignment), assignment.token, answers, revision=0)
     with pytest.raises(errors.OverLimits):
-        services.submit(ana, assignment.pk, assignment.token, answers)
+        services.submit(turn_at(ana, assignment), assignment.token, answers)
     assert not Draft.objects.exists()
     assert not Review.objects.exists()
 
 
 def test_the_longest_text_is_kept(assignment: Assignment, ana: User) -> None:
     assert assignment.token is not None
-    services.save_draft(ana, assignment.pk, assignment.token, Answers(reason="x" * limits.TEXT), revision=0)
+    services.save_draft(turn_at(ana, assignment), assignment.token, Answers(reason="x" * limits.TEXT), revision=0)
 
 
 def _put(browse: Browse, ana: User, assignment: Assignment, answers: dict[str, Any]) -> Any:

@@ -48,7 +48,7 @@ from review.rules.blocks import Dialogue, Turn
 from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers, Choice, Form, Question, RubricAnswer, RubricText
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
-from review.turns.turn import ReviewTurn, readable_reviews
+from review.turns.turn import ReviewTurn, readable_reviews, turn_of
 from tests.conftest import Clock, RunConcurrently
 from tests.profile import by_profile
 from tests.review.expected_state import (
@@ -162,18 +162,25 @@ class RealSite:
     def save(self, tab: Tab) -> Action:
         text = self.text()
         revision = tab.revision
-        save_draft = partial(assignments_services.save_draft, answers=Answers(reason=text), revision=revision)
+
+        def perform(user: User, assignment: int, token: UUID) -> int:
+            turn = turn_of(user, assignment, own=False)
+            return assignments_services.save_draft(turn, token, Answers(reason=text), revision=revision).revision
+
         return self._in_tab(
             tab,
             f"saves {text}",
-            lambda *key: save_draft(*key).revision,
+            perform,
             lambda expected, own_tab, outcome: expected.record_draft(own_tab, text, revision, outcome),
         )
 
     def reveal(self, tab: Tab) -> Action:
         text, revision = self.text(), tab.revision
         answers = Answers({"natural": Answer("yes", text)}, reason=text)  # the reason is in the draft, if it is late
-        reveal = partial(first_look.reveal, answers=answers, revision=revision)
+
+        def reveal(user: User, assignment: int, token: UUID) -> ReviewTurn:
+            return first_look.reveal(turn_of(user, assignment, own=False), token, answers, revision=revision)
+
         return self._in_tab(
             tab,
             f"takes the first look {text}",
@@ -187,7 +194,8 @@ class RealSite:
         answers = answers_for(opinion, text)
 
         def perform(user: User, assignment: int, token: UUID) -> Acceptance:
-            review = assignments_services.submit(user, assignment, token, answers, revision=revision)
+            turn = turn_of(user, assignment, own=False)
+            review = assignments_services.submit(turn, token, answers, revision=revision)
             assert review.physician == self.users[tab.physician]
             following = review.assignment
             return Acceptance(review.pk, self._held_assignment(following) if following.hold == Hold.HELD else None)

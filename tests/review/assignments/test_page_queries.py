@@ -30,6 +30,7 @@ from tests.review.factories import (
     full_approval,
     open_case,
     take_first_look,
+    turn_at,
 )
 from tests.review.pages import Browse
 
@@ -63,7 +64,7 @@ def test_the_page_costs_the_same_however_many_cases_and_remarks_exist(client: Cl
     open_first_look_case()
     assignment = claim(ana)
     take_first_look(assignment)
-    assignments_services.save_draft(ana, assignment.pk, assignment.token, full_approval(), revision=0)  # type: ignore[arg-type]
+    assignments_services.save_draft(turn_at(ana, assignment), assignment.token, full_approval(), revision=0)  # type: ignore[arg-type]
     few = page_statements(client, assignment)
     for number in range(2, 12):
         open_case(number)

@@ -38,6 +38,7 @@ from tests.review.factories import (
     open_case,
     rejection,
     submit,
+    turn_at,
 )
 from tests.review.pages import Browse
 
@@ -107,7 +108,7 @@ def test_the_old_token_is_refused_after_a_retraction(ana: User) -> None:
     old = Assignment.objects.get(physician=ana).token or uuid.UUID(int=0)
     assignment = retract(last_review(case))
     with pytest.raises(errors.AlreadySubmitted):
-        assignments_services.submit(ana, assignment.pk, old, approval())
+        assignments_services.submit(turn_at(ana, assignment), old, approval())
     submit(assignment, approval())
 
 
@@ -118,10 +119,10 @@ def test_text_typed_after_a_retraction_is_kept_when_the_lease_is_lost(ana: User,
     assert claim(bo).pk == assignment.pk
     token = assignment.token or uuid.UUID(int=0)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.save_draft(ana, assignment.pk, token, Answers(reason="typed since"), revision=1)
+        assignments_services.save_draft(turn_at(ana, assignment), token, Answers(reason="typed since"), revision=1)
     assert Draft.objects.get(physician=ana).answers["reason"] == "typed since"
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, assignment.pk, token, rejection("sent too late"))
+        assignments_services.submit(turn_at(ana, assignment), token, rejection("sent too late"))
     assert Draft.objects.get(physician=ana).answers["reason"] == "sent too late"
 
 
@@ -129,13 +130,13 @@ def test_the_draft_continues_from_the_retracted_review(ana: User) -> None:
     open_case()
     assignment = claim(ana)
     assignments_services.save_draft(
-        ana, assignment.pk, assignment.token or uuid.UUID(int=0), Answers(reason="half"), revision=0
+        turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), Answers(reason="half"), revision=0
     )
     assignment = retract(submit(assignment, rejection("whole")))
     draft = Draft.objects.get()
     assert (draft.answers["reason"], draft.revision) == ("whole", 2)
     assignments_services.save_draft(
-        ana, assignment.pk, assignment.token or uuid.UUID(int=0), Answers(reason="more"), revision=2
+        turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), Answers(reason="more"), revision=2
     )
 
 

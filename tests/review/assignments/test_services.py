@@ -33,6 +33,7 @@ from tests.review.factories import (
     open_case,
     rejection,
     submit,
+    turn_at,
 )
 
 pytestmark = pytest.mark.both
@@ -56,7 +57,7 @@ def renew(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
 
 
 def save_approval(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
-    assignments_services.save_draft(physician, assignment.pk, token, approval(), revision=0)
+    assignments_services.save_draft(turn_at(physician, assignment), token, approval(), revision=0)
 
 
 def give_back(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
@@ -64,7 +65,7 @@ def give_back(physician: User, assignment: Assignment, token: uuid.UUID) -> None
 
 
 def submit_approval(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
-    assignments_services.submit(physician, assignment.pk, token, approval())
+    assignments_services.submit(turn_at(physician, assignment), token, approval())
 
 
 Action = Callable[[User, Assignment, uuid.UUID], None]
@@ -302,9 +303,7 @@ def test_a_draft_saved_while_another_window_submits_counts_as_saved_before(ana: 
     read_before = turn_of(bo, held.pk)
     clock.advance(minutes=10)
     submit_approval(bo, held, held.token)  # opens the confirmation, under a new token
-    draft = assignments_services.save_draft(
-        bo, held.pk, held.token, Answers(reason="typed"), revision=0, turn=read_before
-    )
+    draft = assignments_services.save_draft(read_before, held.token, Answers(reason="typed"), revision=0)
     assert (draft.phase, Draft.objects.get().answers["reason"]) == (Phase.COMMIT, "typed")
 
 
@@ -316,7 +315,7 @@ def test_a_draft_saved_while_the_case_is_withdrawn_is_late_and_kept(ana: User, a
     clock.advance(minutes=10)
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     with pytest.raises(errors.CaseClosed):
-        assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0, turn=read_before)
+        assignments_services.save_draft(read_before, held.token, approval(), revision=0)
     assert Draft.objects.get().physician == ana
 
 
@@ -342,12 +341,12 @@ def test_a_late_submit_does_not_overwrite_another_tabs_later_draft(ana: User, cl
     assert new.pk == old.pk
     assert old.token is not None
     assert new.token is not None
-    assignments_services.save_draft(ana, new.pk, new.token, Answers(reason="typed since"), revision=0)
+    assignments_services.save_draft(turn_at(ana, new), new.token, Answers(reason="typed since"), revision=0)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, old.pk, old.token, rejection("sent from the old window"), revision=0)
+        assignments_services.submit(turn_at(ana, old), old.token, rejection("sent from the old window"), revision=0)
     assert Draft.objects.get().answers["reason"] == "typed since"
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, old.pk, old.token, rejection("with knowledge of it"), revision=1)
+        assignments_services.submit(turn_at(ana, old), old.token, rejection("with knowledge of it"), revision=1)
     assert Draft.objects.get().answers["reason"] == "with knowledge of it"
 
 
@@ -355,11 +354,13 @@ def test_a_late_submit_overwrites_an_older_draft(ana: User, bo: User, clock: Clo
     open_case()
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
-    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="begun"), revision=0)
+    assignments_services.save_draft(
+        turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="begun"), revision=0
+    )
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, ana_assignment.pk, ana_assignment.token, rejection("finished"))
+        assignments_services.submit(turn_at(ana, ana_assignment), ana_assignment.token, rejection("finished"))
     draft = Draft.objects.get()
     assert (draft.answers["reason"], draft.revision) == ("finished", 2)
 
@@ -374,7 +375,7 @@ def test_lapsed_leases_are_expired_once(ana: User, bo: User, clock: Clock) -> No
     assert trail(case)[-1] == ("expired", "ana")
     assert ana_assignment.token is not None
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, ana_assignment.pk, ana_assignment.token, approval())
+        assignments_services.submit(turn_at(ana, ana_assignment), ana_assignment.token, approval())
     claim(bo)
     assert trail(case)[-1] == ("claimed", "bo")  # the lease had expired: nobody lost it
 
@@ -434,10 +435,10 @@ def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clo
     assert ana_assignment.token is not None
     clock.advance(minutes=10)
     first = assignments_services.save_draft(
-        ana, ana_assignment.pk, ana_assignment.token, Answers(reason="a"), revision=0
+        turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="a"), revision=0
     )
     second = assignments_services.save_draft(
-        ana, ana_assignment.pk, ana_assignment.token, Answers(reason="b"), revision=first.revision
+        turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="b"), revision=first.revision
     )
     assert (first.revision, second.revision) == (1, 2)
     ana_assignment.refresh_from_db()
@@ -452,11 +453,11 @@ def test_a_draft_from_another_tab_is_not_overwritten(ana: User, revision: int) -
     open_case()
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
-    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="a"), revision=0)
-    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="b"), revision=1)
+    assignments_services.save_draft(turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="a"), revision=0)
+    assignments_services.save_draft(turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="b"), revision=1)
     with pytest.raises(errors.StaleDraft):
         assignments_services.save_draft(
-            ana, ana_assignment.pk, ana_assignment.token, Answers(reason="c"), revision=revision
+            turn_at(ana, ana_assignment), ana_assignment.token, Answers(reason="c"), revision=revision
         )
     draft = Draft.objects.get()
     assert (draft.answers["reason"], draft.revision) == ("b", 2)
@@ -467,14 +468,14 @@ def test_a_save_that_loses_the_case_midway_reports_the_loss(ana: User, bo: User,
     open_case()
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
-    save = partial(assignments_services.save_draft, ana, ana_assignment.pk, ana_assignment.token)
+    save = partial(assignments_services.save_draft, token=ana_assignment.token, revision=0)
     loaded = turn_of(ana, ana_assignment.pk)
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):
-        save(Answers(reason="from the other tab"), revision=0)
+        save(turn_at(ana, ana_assignment), answers=Answers(reason="from the other tab"))
     with pytest.raises(errors.LeaseLost):
-        save(Answers(reason="late"), revision=0, turn=loaded)
+        save(loaded, answers=Answers(reason="late"))
     assert Draft.objects.get().answers["reason"] == "from the other tab"
 
 

@@ -16,7 +16,15 @@ from review.models import Assignment, Audit, Case, Review, User
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Ground, Policy, State
 from review.turns.turn import readable_reviews
-from tests.review.factories import FULL_FORM, case_in_secondary, claim, claim_and_submit, full_approval, full_rejection
+from tests.review.factories import (
+    FULL_FORM,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    full_approval,
+    full_rejection,
+    turn_at,
+)
 from tests.review.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +63,7 @@ def review_of(physician: User, **fields: str) -> Review:
 def sign(assignment: Assignment, review: Review) -> Review:
     assert assignment.physician is not None
     assert assignment.token is not None
-    return services.sign_proposal(assignment.physician, assignment.pk, assignment.token, review.pk)
+    return services.sign_proposal(turn_at(assignment.physician, assignment), assignment.token, review.pk)
 
 
 def test_both_sign_one_proposal_on_the_page_and_by_the_api(

@@ -24,6 +24,7 @@ from tests.review.factories import (
     case_in_secondary,
     claim,
     open_case,
+    turn_at,
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -307,7 +308,7 @@ def test_a_submit_does_not_follow_a_save_that_is_refused(desk: Page, live_server
     desk.get_by_role("button", name="Reveal traps").click()
     assignment = Assignment.objects.get()
     assert assignment.token is not None
-    services.save_draft(ana, assignment.pk, assignment.token, Answers(reason="in another window"), revision=0)
+    services.save_draft(turn_at(ana, assignment), assignment.token, Answers(reason="in another window"), revision=0)
     with desk.expect_response("**/draft/") as refused:
         held[0].continue_()
     assert refused.value.status == 409
@@ -323,7 +324,7 @@ def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
     open_case()
     assignment = claim(physician)
     assert assignment.token is not None
-    services.save_draft(physician, assignment.pk, assignment.token, approval(), revision=0)
+    services.save_draft(turn_at(physician, assignment), assignment.token, approval(), revision=0)
     open_page(page, url, "case", assignment)
     expect(page.locator("[data-answered]")).to_have_text("5/5")
     wait_for_focus(page)

@@ -10,14 +10,13 @@ from knox.models import AuthToken
 from mhb_site.api import TTL, issue_token, revoke_tokens
 from review.assignments.correction import correct
 from review.assignments.retraction import retract
-from review.assignments.services import submit
 from review.audit import trail
 from review.errors import TooManyOwnActs
 from review.models import PersonEvent, Review, User
 from review.people import accounts
 from review.rules.permissions import UserRole
 from tests.conftest import RunConcurrently
-from tests.review.factories import account, approval, claim_and_submit, open_case, rejection
+from tests.review.factories import account, approval, claim_and_submit, open_case, rejection, submit
 
 pytestmark = pytest.mark.django_db
 FEW = 3
@@ -66,7 +65,7 @@ def test_reviews_are_undone_and_corrected_only_so_often(ana: User) -> None:
     for _ in range(FEW):
         held = retract(ana, Review.objects.latest("pk").pk)
         assert held.token is not None
-        submit(ana, held.pk, held.token, approval())
+        submit(held, approval())
     last = Review.objects.latest("pk")
     with pytest.raises(TooManyOwnActs):
         retract(ana, last.pk)

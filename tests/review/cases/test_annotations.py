@@ -17,7 +17,7 @@ from review.assignments.annotation_formats import Annotation
 from review.models import Case, Draft, Event, PersonEvent, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answers
-from tests.review.factories import FIRST_LOOK_POLICY, approval, claim_and_submit, open_case, rejection
+from tests.review.factories import FIRST_LOOK_POLICY, approval, claim_and_submit, open_case, rejection, turn_at
 
 pytestmark = pytest.mark.django_db
 
@@ -96,7 +96,7 @@ def test_annotations_become_the_draft_of_the_physician(
     assert assignment is not None
     assert assignment.case == case
     assert assignment.token is not None
-    services.submit(ana, assignment.pk, assignment.token, answers_from_json(draft.answers))
+    services.submit(turn_at(ana, assignment), assignment.token, answers_from_json(draft.answers))
     assert Review.objects.get().physician == ana
 
 

@@ -30,7 +30,7 @@ from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answer, Answers, Choice, Problem, Question, RubricAnswer, problems
 from review.rules.state_machine import Role, State
 from review.turns.turn import ReviewTurn
-from tests.review.factories import CITATION, claim
+from tests.review.factories import CITATION, claim, turn_at
 
 pytestmark = pytest.mark.django_db
 
@@ -85,8 +85,8 @@ def answer(user: User, **questions: Answer) -> Case:
     spec = replace(spec, form=spec.form.at(Role(assignment.role).stage))
     assert assignment.token is not None
     answers = complete(spec, **questions)
-    first_look.reveal(user, assignment.pk, assignment.token, answers)
-    return services.submit(user, assignment.pk, assignment.token, answers).case
+    first_look.reveal(turn_at(user, assignment), assignment.token, answers)
+    return services.submit(turn_at(user, assignment), assignment.token, answers).case
 
 
 # --------------------------------------------------------------------------------------- validation

@@ -21,7 +21,16 @@ from review.people.anonymise import anonymise
 from review.rules.permissions import OPERATOR, UserRole
 from review.rules.state_machine import Role
 from tests.review.audit.tampering import sql, unprotected
-from tests.review.factories import PASSWORD, account, approval, case_in_secondary, claim, claim_and_submit, open_case
+from tests.review.factories import (
+    PASSWORD,
+    account,
+    approval,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    open_case,
+    turn_at,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -108,7 +117,7 @@ def test_a_download_holds_unfinished_work_and_reaches_people_of_any_name(ana: Us
     open_case(1)
     held = claim(ana)
     assert held.token is not None
-    save_draft(ana, held.pk, held.token, approval(), revision=0)
+    save_draft(turn_at(ana, held), held.token, approval(), revision=0)
     User.objects.filter(pk=ana.pk).update(username="王医师")
     client.force_login(ana)
     response = client.post(reverse("own-data"))
