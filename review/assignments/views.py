@@ -139,52 +139,41 @@ def _claim_and_show(request: HttpRequest, local: str = "", submitted: Review | N
             messages.warning(request, _("The next case is other work: %(benchmark)s, %(stage)s.") % work)
         if queries.is_retractable(submitted):
             retractable = submitted
-    return _show_case_after_post(request, claimed.pk, local, turn, retractable)
+    return _show_turn_after_post(request, turn, local, retractable)
 
 
-def _show_case_after_post(
-    request: HttpRequest,
-    assignment_id: int,
-    local: str = "",
-    turn: ReviewTurn | None = None,
-    retractable: Review | None = None,
+def _show_turn_after_post(
+    request: HttpRequest, turn: ReviewTurn, local: str, retractable: Review | None = None
 ) -> HttpResponse:
     """Respond to a post with the page of a case.
 
     Without a script this is a redirect. With one (app.js), the page itself is the response, as to a
-    GET of its address, which the script then shows in the address bar: that saves a request. Pass
-    `turn` if it is at hand.
+    GET of its address, which the script then shows in the address bar: that saves a request.
     """
+    address = reverse("review:case", args=[turn.assignment.pk])
     if "here" not in request.GET:
-        return redirect_with_receipt(redirect("review:case", assignment_id), local)
-    address = reverse("review:case", args=[assignment_id])
+        return redirect_with_receipt(redirect(address), local)
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
     show_at(request, address)
-    return _show_case(request, assignment_id, local, turn, retractable)
+    return _show_turn(request, turn, local, retractable)
 
 
 @requires(Can.REVIEW, "GET")
 def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """The page of a held case. A case that was submitted redirects to the page of the review."""
-    return _show_case(request, assignment_id)
+    turn = turn_of(signed_in_account(request), assignment_id, own=False)
+    if turn.is_own:
+        return _show_turn(request, turn)
+    if (draft := queries.last_draft(turn.physician, assignment_id)) is None:
+        raise errors.NotAssigned
+    return _render_lost(request, errors.LeaseLost(), turn, answers_from_json(draft.answers))
 
 
-def _show_case(
-    request: HttpRequest,
-    assignment_id: int,
-    received_local: str = "",
-    turn: ReviewTurn | None = None,
-    retractable: Review | None = None,
+def _show_turn(
+    request: HttpRequest, turn: ReviewTurn, received_local: str = "", retractable: Review | None = None
 ) -> HttpResponse:
-    me = signed_in_account(request)
-    try:
-        turn = turn or turn_of(me, assignment_id)
-    except errors.NotAssigned:
-        if (draft := queries.last_draft(me, assignment_id)) is None:
-            raise
-        return _render_lost(request, errors.LeaseLost(), assignment_id, answers_from_json(draft.answers))
-    assignment = turn.assignment
+    me, assignment = turn.physician, turn.assignment
     if turn.is_due and assignment.token is not None:
         # Opening the page renews the lease; without a script, only saving does so too. Right after
         # a claim or a reveal the lease is new, and the page need not write.
@@ -199,7 +188,7 @@ def _show_case(
         return redirect("review:mine-detail", own.pk)
     if turn.draft is None:
         raise errors.CaseClosed
-    return _render_lost(request, errors.CaseClosed(), assignment_id, turn.answers)
+    return _render_lost(request, errors.CaseClosed(), turn, turn.answers)
 
 
 @requires(Can.REVIEW, back="review:case")
@@ -209,9 +198,9 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     try:
         saved = _save(posted, posted.answers)
     except errors.StaleDraft as stale:
-        return _render_stale(request, stale, assignment_id, posted)
+        return _render_stale(request, stale, posted)
     except TOO_LATE as late:
-        return _render_lost(request, late, assignment_id, posted.answers)
+        return _render_lost(request, late, posted.turn, posted.answers)
     if not _is_htmx(request):
         if "do" not in request.POST:
             messages.success(request, _("Draft saved."))
@@ -257,10 +246,10 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
     try:
         turn = first_look.reveal(posted.turn, posted.token, posted.answers, revision=posted.revision)
     except errors.Incomplete as incomplete:
-        return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
+        return _render_refused(request, incomplete, posted, posted.answers)
     except TOO_LATE as late:
-        return _render_lost(request, late, assignment_id, posted.answers)
-    return _show_case_after_post(request, assignment_id, posted.local, turn)
+        return _render_lost(request, late, posted.turn, posted.answers)
+    return _show_turn_after_post(request, turn, posted.local)
 
 
 @requires(Can.REVIEW, back="review:case")
@@ -278,21 +267,21 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
     try:
         if "agreed" not in request.POST and (faults := turn.unconfirmed(answers)):
             raise errors.Incomplete(faults)
-        with signatures.count_refused_signatures(request, turn.physician, turn.assignment, token):
+        with signatures.count_refused_signatures(request, turn, token):
             if signed := whole_number(request.POST.get("sign", "")):
                 review = services.sign_proposal(turn, token, signed, **signature)
             else:
                 review = services.submit(turn, token, answers, **signature, revision=posted.revision)
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        return _render_refused(request, refused, assignment_id, posted, answers)
+        return _render_refused(request, refused, posted, answers)
     except TOO_LATE as late:
-        return _render_lost(request, late, assignment_id, answers)
+        return _render_lost(request, late, turn, answers)
     if turn.following is not None:
         committed = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
         if turn.following.phase is Phase.CONFIRM:
             committed = _("Your answer is committed. Now compare it with the first reviewer's answer.")
         messages.success(request, committed)
-        return _show_case_after_post(request, assignment_id, posted.local, turn.following)
+        return _show_turn_after_post(request, turn.following, posted.local)
     messages.success(
         request, str(SUBMISSION_EFFECTS.get(visibility.submission_effect(review), SUBMISSION_EFFECTS["submitted"]))
     )
@@ -317,7 +306,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
             _save(posted, posted.answers)
         claims.release(posted.turn.physician, assignment_id, posted.token)
     except TOO_LATE as late:
-        return _render_lost(request, late, assignment_id, posted.answers)
+        return _render_lost(request, late, posted.turn, posted.answers)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
     return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
@@ -329,14 +318,15 @@ def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
     try:
         assignment = claims.heartbeat(me, assignment_id, posted_token(request))
     except errors.LeaseLost as lost:
-        draft = queries.last_draft(me, assignment_id)
-        return _render_lost(request, lost, assignment_id, answers_from_json(draft.answers) if draft else Answers())
+        draft, typed = queries.last_draft(me, assignment_id), Answers()
+        if draft:
+            typed = answers_from_json(draft.answers)
+        return _render_lost(request, lost, turn_of(me, assignment_id, own=False), typed)
     return render(request, "review/assignments/_lease.html", case_page.lease_context(assignment))
 
 
-def _render_stale(
-    request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: PostedReview
-) -> HttpResponse:
+def _render_stale(request: HttpRequest, stale: errors.StaleDraft, posted: PostedReview) -> HttpResponse:
+    assignment_id = posted.turn.assignment.pk
     turn = turn_of(posted.turn.physician, assignment_id)
     if not _is_htmx(request):
         show_at(request, reverse("review:case", args=[assignment_id]))
@@ -356,7 +346,6 @@ def _render_stale(
 def _render_refused(
     request: HttpRequest,
     refused: errors.Incomplete | errors.SignatureRefused,
-    assignment_id: int,
     posted: PostedReview,
     answers: Answers,
 ) -> HttpResponse:
@@ -365,7 +354,7 @@ def _render_refused(
     The answers are saved first: the page may be closed before they are posted again. Without a
     script, the saved answers are shown by a redirect, so that Back posts nothing again.
     """
-    stale = None
+    stale, assignment_id = None, posted.turn.assignment.pk
     refusal = refusals.refusal_of(request, refused)
     try:
         _save(posted, answers)
@@ -377,7 +366,7 @@ def _render_refused(
     except errors.StaleDraft as error:  # another window has saved a later draft; keep that one
         stale = error
     except TOO_LATE as late:
-        return _render_lost(request, late, assignment_id, answers)
+        return _render_lost(request, late, posted.turn, answers)
     show_at(request, reverse("review:case", args=[assignment_id]))
     return case_page.render_case(
         request,
@@ -391,13 +380,11 @@ def _render_refused(
     )
 
 
-def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
+def _render_lost(request: HttpRequest, late: errors.ReviewError, turn: ReviewTurn, typed: Answers) -> HttpResponse:
     """A page for a physician who no longer holds the case, with the typed answers to copy."""
-    me = signed_in_account(request)
-    turn = turn_of(me, assignment_id, own=False)
     context = {
         "error": late,
-        "local": f"mhb-draft:{me.pk}:{turn.assignment.public_id}:",
+        "local": f"mhb-draft:{turn.physician.pk}:{turn.assignment.public_id}:",
         "kept": plain_text(turn.shows.form, typed),
         # False if another window's version was kept (`detail` says so) or the review was submitted.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
