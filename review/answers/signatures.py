@@ -16,8 +16,9 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from review import errors
-from review.models import Assignment, User
+from review.models import User
 from review.rules.state_machine import Policy, State
+from review.turns.turn import ReviewTurn
 
 SIGNED_AS = 200  # characters of the name under a review
 
@@ -46,24 +47,23 @@ def signing_name(physician: User) -> str:
     return f"{full[:room]} ({physician.username})"
 
 
-def _policy(physician: User, assignment: Assignment, token: uuid.UUID) -> Policy | None:
+def _policy(turn: ReviewTurn, token: uuid.UUID | None) -> Policy | None:
     """The policy of the case, or None if the physician does not hold it under this token.
 
     A submission from anybody else is refused anyway, whatever it is signed with.
     """
-    is_held = assignment.physician_id == physician.pk and assignment.token == token
-    if is_held:
-        return assignment.case.frozen.policy
+    if turn.is_own and turn.assignment.token == token:
+        return turn.case.frozen.policy
     return None
 
 
-def check_password(physician: User, assignment: Assignment, token: uuid.UUID, password: str) -> None:
+def check_password(turn: ReviewTurn, token: uuid.UUID | None, password: str) -> None:
     """Raise SignatureRefused if the policy requires the password and this one is wrong.
 
     Call it before the transaction that locks the case: hashing a password is slow on purpose.
     """
-    policy = _policy(physician, assignment, token)
-    if policy is not None and policy.sign_with_password and not physician.check_password(password):
+    policy = _policy(turn, token)
+    if policy is not None and policy.sign_with_password and not turn.physician.check_password(password):
         raise errors.SignatureRefused
 
 
@@ -113,19 +113,17 @@ def is_first_use(authenticator: Authenticator, code: str) -> bool:
 
 
 @contextmanager
-def count_refused_signatures(
-    request: HttpRequest, physician: User, assignment: Assignment, token: uuid.UUID
-) -> Iterator[None]:
+def count_refused_signatures(request: HttpRequest, turn: ReviewTurn, token: uuid.UUID | None) -> Iterator[None]:
     """Wrap a submission, so that a refused signature counts as a failed sign-in.
 
     After too many of them, axes locks the account out: SignatureRefused is raised at once, and
     axes' middleware responds with 429 instead.
     """
-    policy = _policy(physician, assignment, token)
+    policy = _policy(turn, token)
     if policy is None or not (policy.sign_with_password or policy.sign_with_second_factor):
         yield
         return
-    with count_refusals(request, physician, errors.SignatureRefused(), but=errors.NoSecondFactor):
+    with count_refusals(request, turn.physician, errors.SignatureRefused(), but=errors.NoSecondFactor):
         yield
 
 

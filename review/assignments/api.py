@@ -1,6 +1,5 @@
 """The API of a physician's own work."""
 
-import uuid
 from typing import Any
 
 from drf_spectacular.utils import OpenApiResponse
@@ -253,10 +252,9 @@ class AssignmentViewSet(ViewSet):
         requires the password or a second-factor code: 403 without it, 429 after too many wrong
         ones.
         """
-        me = signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        turn = turn_of(me, assignment_id, own=False)
-        with signatures.count_refused_signatures(request._request, me, turn.assignment, body["token"]):
+        turn = turn_of(signed_in_account(request), assignment_id, own=False)
+        with signatures.count_refused_signatures(request._request, turn, body["token"]):
             return services.submit(
                 turn,
                 body["token"],
@@ -272,10 +270,9 @@ class AssignmentViewSet(ViewSet):
 
         Your levels of harm stand. Not a second vote, or no review that you are shown: 409.
         """
-        me = signed_in_account(request)
         signature = {"password": body["password"], "code": body["code"]}
-        turn = turn_of(me, assignment_id, own=False)
-        with signatures.count_refused_signatures(request._request, me, turn.assignment, body["token"]):
+        turn = turn_of(signed_in_account(request), assignment_id, own=False)
+        with signatures.count_refused_signatures(request._request, turn, body["token"]):
             return services.sign_proposal(turn, body["token"], body["review"], **signature)
 
     @acts(WorkSerializer, REVEAL_BODY)
@@ -325,9 +322,8 @@ class OwnReviewViewSet(GenericViewSet[Review]):
         case has closed: 409. Otherwise as for a submission.
         """
         me = signed_in_account(request)
-        assignment = visibility.own_review(me, review_id).assignment
-        token = assignment.token or uuid.UUID(int=0)
-        with signatures.count_refused_signatures(request._request, me, assignment, token):
+        turn = turn_of(me, visibility.own_review(me, review_id).assignment_id)
+        with signatures.count_refused_signatures(request._request, turn, turn.assignment.token):
             return correction.correct(
                 me,
                 review_id,

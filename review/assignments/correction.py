@@ -67,8 +67,7 @@ def correct(
         raise errors.TooLong
     loaded = turn_of(physician, visibility.own_review(physician, review_id).assignment_id)
     check_limits(loaded.case.frozen, answers)
-    if loaded.assignment.token is not None:
-        signatures.check_password(physician, loaded.assignment, loaded.assignment.token, password)
+    signatures.check_password(loaded, loaded.assignment.token, password)
     return _correct(loaded, review_id, answers, reason, code)
 
 

@@ -1,6 +1,5 @@
 """A physician's pages besides the workbench: own reviews, declining a case, reporting a problem."""
 
-import uuid
 from functools import partial
 
 from django.contrib import messages
@@ -80,9 +79,8 @@ def correct(request: HttpRequest, review_id: int) -> HttpResponse:
         return page()
     answers = without_blank_rows(answers)
     signature = {name: request.POST.get(name, "") for name in ("password", "code")}
-    token = turn.assignment.token or uuid.UUID(int=0)
     try:
-        with signatures.count_refused_signatures(request, me, turn.assignment, token):
+        with signatures.count_refused_signatures(request, turn, turn.assignment.token):
             corrected = correction.correct(me, review_id, answers, reason=reason, **signature)
     except (errors.EmptyText, errors.TooLong, errors.NotCorrectable) as refused:
         return page(reason_error=refused.message, status=refused.status)

@@ -108,7 +108,7 @@ def submit(
             another window has saved one since `revision`; nothing else was written.
     """
     check_limits(turn.case.frozen, answers)
-    signatures.check_password(turn.physician, turn.assignment, token, password)
+    signatures.check_password(turn, token, password)
     with keeping_late_answers(turn, answers, revision):
         return _submit(turn, token, answers, code)
 
