@@ -45,11 +45,6 @@ LAST_FIELDS = {  # those below the questions and rubrics, in the order of the pa
 ADOPT_PREFIX = "adopt."  # of the values of all offers
 
 
-def posts_highlights(data: QueryDict) -> bool:
-    """Whether the form holds any highlights."""
-    return bool(_row_numbers(data, "highlight"))
-
-
 def posts_adopted_wording(data: QueryDict) -> bool:
     """Whether an offered wording was chosen."""
     return any(str(value).startswith(ADOPT_PREFIX) for value in data.values())

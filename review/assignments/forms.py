@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from review.answers.answer_form import corrections
 from review.answers.controls import Correction
-from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording, posts_highlights
+from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording
 from review.answers.side_by_side import anonymous_columns, wording_offers
 from review.assignments.case_page import others_columns
 from review.common.decorators import posted_token, signed_in_account
@@ -112,16 +112,13 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     offers: Offers = {}
     if posts_adopted_wording(request.POST):
         offers = wording_offers(anonymous_columns(turn.physician, turn.reviews))
-    texts = {}
-    if posts_highlights(request.POST):
-        texts = passage_texts(turn.shows.blocks)
     # `over`: the revision that the physician chose to overwrite; `revision`: the one on the page.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(
         turn=turn,
         token=posted_token(request),
         revision=whole_number(revision, 9) or 0,
-        answers=answers_from_post(turn.asks, request.POST, offers, texts),
+        answers=answers_from_post(turn.asks, request.POST, offers, passage_texts(turn.shows.blocks)),
         local=request.POST.get("local", ""),
     )
 
