@@ -201,7 +201,10 @@ class Passage:
     @property
     def key(self) -> str:
         """The passage's key on the page (`data-passage`): block and turn, counted from 1."""
-        return f"{self.block + 1}.{self.turn + 1}{'.source' if self.source else ''}"
+        key = f"{self.block + 1}.{self.turn + 1}"
+        if self.source:
+            return f"{key}.source"
+        return key
 
 
 def passages(blocks: Iterable[Block]) -> Iterator[Passage]:
@@ -286,7 +289,10 @@ def highlight_faults(
     faults: list[tuple[str, HighlightFault]] = []
     seen: set[Highlight] = set()
     for number, highlight in enumerate(highlights, 1):
-        text = (first_look_texts if highlight.first_look else texts).get(highlight.passage)
+        if highlight.first_look:
+            text = first_look_texts.get(highlight.passage)
+        else:
+            text = texts.get(highlight.passage)
         inside = text is not None and 0 <= highlight.start < highlight.end <= len(text)
         if text is None or not inside or text[highlight.start : highlight.end] != highlight.quote:
             faults.append((f"highlight.{number}.quote", "highlight-misplaced"))

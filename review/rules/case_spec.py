@@ -74,12 +74,15 @@ def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:
             choices.append(replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label)))
         return replace(worded(asked, key, "label", "asks", "help"), choices=tuple(choices))
 
+    reasons = [worded(reason, f"reasons:{reason.code}", "label") for reason in form.reasons]
+    dissents = [worded(reason, f"dissents:{reason.code}", "label") for reason in form.dissents]
+    levels = [worded(level, f"levels:{level.value}", "label", "about") for level in form.severities]
     return replace(
         form,
         questions=tuple(map(question, form.questions)),
-        reasons=tuple(worded(reason, f"reasons:{reason.code}", "label") for reason in form.reasons),
-        dissents=tuple(worded(reason, f"dissents:{reason.code}", "label") for reason in form.dissents),
-        severities=tuple(worded(level, f"levels:{level.value}", "label", "about") for level in form.severities),
+        reasons=tuple(reasons),
+        dissents=tuple(dissents),
+        severities=tuple(levels),
         severity_asks=wordings.get("severity_asks", form.severity_asks),
     )
 

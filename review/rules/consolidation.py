@@ -23,6 +23,7 @@ from review.rules.questions import (
     folded,
     retained_wordings,
     without_unasked,
+    wrong_choice,
 )
 from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
 
@@ -113,8 +114,13 @@ def same_wordings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
         if finding.get("value") == "corrected":
             words = " ".join(str(finding.get("wording", "")).split())
         number = len(wordings)
-        label = wordings.setdefault(words, "corrected" if number == 1 else f"corrected-{number}")
-        labels.append(label if finding.get("value") in RETAINED_VALUES else "")
+        new_label = "corrected"
+        if number > 1:
+            new_label = f"corrected-{number}"
+        label = wordings.setdefault(words, new_label)
+        if finding.get("value") not in RETAINED_VALUES:
+            label = ""
+        labels.append(label)
     return labels
 
 
@@ -199,7 +205,7 @@ def declaration_problems(form: Form, answers: Answers, primary: Answers | None) 
     """The problems with the declaration of a secondary who may make one."""
     if not changes_rubrics(form, answers, primary) or answers.declaration in set(Declaration):
         return []
-    return [Problem("declaration", "unknown-value" if answers.declaration else "undeclared")]
+    return [wrong_choice("declaration", answers.declaration, "undeclared")]
 
 
 def median_level(form: Form, levels: Sequence[str]) -> str:
@@ -217,11 +223,12 @@ def _settle_rubric(
     if findings and all(finding.value == "removed" for finding in findings):
         return SettledRubric(rubric.key, rubric.criterion, rubric.tags, removed=True)
     retained = [finding for finding in findings if finding.value in RETAINED_VALUES]
-    wordings = [finding.wording.strip() for finding in retained if finding.value == "corrected"]
+    wordings = [rubric.criterion]
+    wordings += [finding.wording.strip() for finding in retained if finding.value == "corrected"]
     severities = tuple(rating.severity for rating in ratings if rating.value in RETAINED_VALUES and rating.severity)
     return SettledRubric(
         rubric.key,
-        wordings[-1] if wordings else rubric.criterion,
+        wordings[-1],
         rubric.tags,
         median_level(form, severities),
         severities=severities,
@@ -240,8 +247,10 @@ def rejection_reasons(form: Form, answers: Answers) -> list[str]:
     """One physician's objections to a sample, as sentences for the author of the next version."""
     reasons = []
     if answers.verdict == Verdict.REJECT and answers.reason.strip():
-        coded = _coded_reason(form, answers)
-        reasons.append(f"{coded.label}: {answers.reason.strip()}" if coded else answers.reason.strip())
+        said = answers.reason.strip()
+        if coded := _coded_reason(form, answers):
+            said = f"{coded.label}: {said}"
+        reasons.append(said)
     for question in form.questions:
         answer = answers.questions.get(question.key)
         if answer and answer.note.strip() and any(choice.blocks for choice in question.chosen(answer.value)):

@@ -81,7 +81,9 @@ def diff_words(before: str, after: str) -> tuple[Span, ...]:
         added = "".join(news[j : (j := j + edit.added)])
         was = "".join(olds[i : (i := i + edit.kept)])
         now = "".join(news[j : (j := j + edit.kept)])
-        spans += [Span("delete", removed), Span("insert", added), Span("equal", now, was if was != now else "")]
+        if was == now:
+            was = ""
+        spans += [Span("delete", removed), Span("insert", added), Span("equal", now, was)]
     return tuple(span for span in spans if span.text)
 
 

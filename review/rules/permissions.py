@@ -69,5 +69,8 @@ def may_request(actor: object, can: Can, method: str | None) -> bool:
 
 def require(actor: object, *cans: Can, reading: bool = False) -> None:
     """Raise NotAllowed unless `actor` has at least one of the rights `cans`, or may read it."""
-    if not any((may_read if reading else allowed)(actor, can) for can in cans):
+    has_right = allowed
+    if reading:
+        has_right = may_read
+    if not any(has_right(actor, can) for can in cans):
         raise NotAllowed

@@ -137,6 +137,17 @@ class Answers:
     highlights: tuple[Highlight, ...] = ()
 
 
+ProblemCode = Literal[
+    "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
+    "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
+    "evidence-missing", "evidence-kind-missing", "evidence-unfit",
+    "citation-malformed", "citation-incomplete", "citation-duplicate",
+    "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
+    "criterion-missing", "criterion-duplicate", "no-rubric-left",
+    "highlight-misplaced", "highlight-duplicate", "too-many", "too-long", "unconfirmed", "undeclared",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A missing or contradictory answer, with the form field it concerns.
@@ -148,15 +159,14 @@ class Problem:
     """
 
     field: str
-    code: Literal[
-        "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
-        "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
-        "evidence-missing", "evidence-kind-missing", "evidence-unfit",
-        "citation-malformed", "citation-incomplete", "citation-duplicate",
-        "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
-        "criterion-missing", "criterion-duplicate", "no-rubric-left",
-        "highlight-misplaced", "highlight-duplicate", "too-many", "too-long", "unconfirmed", "undeclared",
-    ]  # fmt: skip
+    code: ProblemCode
+
+
+def wrong_choice(field: str, value: str, missing: ProblemCode) -> Problem:
+    """The problem of a value that is none of the choices: an unknown one, or none at all."""
+    if value:
+        return Problem(field, "unknown-value")
+    return Problem(field, missing)
 
 
 def problems(
@@ -226,7 +236,7 @@ def _approval_problems(form: Form, answers: Answers, rejected_before: bool) -> l
     result: list[Problem] = []
     if rejected_before and form.dissents:
         if answers.dissent_code not in {reason.code for reason in form.dissents}:
-            result.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
+            result.append(wrong_choice("dissent_code", answers.dissent_code, "dissent-code-missing"))
         if not (answers.reason.strip() or answers.change_reason.strip()):
             result.append(Problem("reason", "dissent-reason-missing"))
     return result
@@ -235,7 +245,7 @@ def _approval_problems(form: Form, answers: Answers, rejected_before: bool) -> l
 def _rejection_problems(form: Form, answers: Answers) -> list[Problem]:
     result: list[Problem] = []
     if form.reasons and answers.reason_code not in {reason.code for reason in form.reasons}:
-        result.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
+        result.append(wrong_choice("reason_code", answers.reason_code, "reason-code-missing"))
     if not answers.reason.strip():
         result.append(Problem("reason", "reason-missing"))
     return result
@@ -276,8 +286,7 @@ def _trap_evidence_problems(form: Form, answers: Answers) -> list[Problem]:
         else:
             traps = [term.code for term in form.terms]
         if missing := [trap for trap in traps if trap in unproved]:
-            code: Literal["evidence-unfit", "evidence-missing"]
-            code = "evidence-missing"
+            code: ProblemCode = "evidence-missing"
             if cited.issuperset(missing):
                 code = "evidence-unfit"
             result.append(Problem(f"question.{question.key}", code))
@@ -368,9 +377,10 @@ def question_problems(form: Form, answers: Answers) -> list[Problem]:
         if not is_asked(question.when, answers) or not (question.required or answer.value):
             continue
         if question.kind == "text" and not answer.value:
-            result += [] if answer.note.strip() else [Problem(f"{field_name}.note", "unanswered")]
+            if not answer.note.strip():
+                result.append(Problem(f"{field_name}.note", "unanswered"))
         elif not chosen or ",".join(choice.value for choice in chosen) != answer.value:
-            result.append(Problem(field_name, "unknown-value" if answer.value else "unanswered"))
+            result.append(wrong_choice(field_name, answer.value, "unanswered"))
         elif any(choice.blocks for choice in chosen) and not answer.note.strip():
             result.append(Problem(f"{field_name}.note", "note-missing"))
     return result
@@ -386,7 +396,7 @@ def _rubric_problems(form: Form, answers: Answers) -> list[Problem]:
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         field_name = f"rubric.{rubric.key}"
         if finding.value not in values:
-            result.append(Problem(field_name, "unknown-value" if finding.value else "unanswered"))
+            result.append(wrong_choice(field_name, finding.value, "unanswered"))
         elif finding.value in ("inadequate", "removed"):
             if not finding.note.strip():
                 result.append(Problem(f"{field_name}.note", "note-missing"))
@@ -425,10 +435,10 @@ def _addition_problems(form: Form, answers: Answers) -> list[Problem]:
 
 
 def _severity_problems(form: Form, severity: str, field_name: str) -> list[Problem]:
-    wrong = severity not in {level.value for level in form.severities} and (severity or form.severities)
-    if not wrong:
+    known = severity in {level.value for level in form.severities}
+    if known or not (severity or form.severities):
         return []
-    return [Problem(f"{field_name}.severity", "unknown-value" if severity else "severity-missing")]
+    return [wrong_choice(f"{field_name}.severity", severity, "severity-missing")]
 
 
 def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
@@ -455,10 +465,12 @@ def folded(text: str) -> str:
 
 def finding_decision(finding: RubricAnswer) -> tuple[str, str, str]:
     """The decisive parts of a finding: (value, corrected wording, harm of a kept rubric)."""
-    wording = ""
+    wording = severity = ""
     if finding.value == "corrected":
         wording = finding.wording.strip()
-    return finding.value, wording, finding.severity if finding.value in RETAINED_VALUES else ""
+    if finding.value in RETAINED_VALUES:
+        severity = finding.severity
+    return finding.value, wording, severity
 
 
 def additions_decision(answers: Answers) -> frozenset[tuple[str, frozenset[str], str]]:
@@ -468,7 +480,9 @@ def additions_decision(answers: Answers) -> frozenset[tuple[str, frozenset[str],
 
 def verdict_decision(answers: Answers) -> tuple[str, str]:
     """The verdict and, for a rejection, its reason code."""
-    return answers.verdict, answers.reason_code if answers.verdict == Verdict.REJECT else ""
+    if answers.verdict == Verdict.REJECT:
+        return answers.verdict, answers.reason_code
+    return answers.verdict, ""
 
 
 def differs(first: Answers, second: Answers, ignored: Collection[str] = ()) -> bool:

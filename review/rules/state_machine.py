@@ -312,10 +312,12 @@ def _rewording_position(policy: Policy, secondary: Opinion) -> Position | None:
         return None
     if not asked:
         return _closed(Verdict.APPROVE, Ground.CORRECTED)
-    return _closed(
-        Verdict.APPROVE, Ground.CONSENSUS if secondary.consent is Consent.ACCEPTED else Ground.OBJECTION_LAPSED
-    )
+    if secondary.consent is Consent.ACCEPTED:
+        return _closed(Verdict.APPROVE, Ground.CONSENSUS)
+    return _closed(Verdict.APPROVE, Ground.OBJECTION_LAPSED)
 
 
 def _closed(verdict: Verdict, ground: Ground) -> Position:
-    return Position(State.APPROVED if verdict is Verdict.APPROVE else State.REJECTED, ground=ground)
+    if verdict is Verdict.APPROVE:
+        return Position(State.APPROVED, ground=ground)
+    return Position(State.REJECTED, ground=ground)
