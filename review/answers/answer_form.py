@@ -64,7 +64,10 @@ BLANK = 0  # the number of the row that a script copies
 
 def _options(labels: Mapping[str, object], *, empty: str = "") -> list[Option]:
     """The options with these labels, after one without a value that says `empty`."""
-    return [*([Option("", empty)] if empty else []), *(Option(value, str(label)) for value, label in labels.items())]
+    options = [Option(value, str(label)) for value, label in labels.items()]
+    if empty:
+        return [Option("", empty), *options]
+    return options
 
 
 class _ControlBuilder:
@@ -363,8 +366,10 @@ def _correction_diff(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, .
 
 
 def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str]) -> tuple[HarmRow, ...]:
-    rows = []
-    for number, tag in enumerate(form.tags if form.severities else (), 1):
+    rows: list[HarmRow] = []
+    if not form.severities:
+        return ()
+    for number, tag in enumerate(form.tags, 1):
         choice = builder.severity(f"harm.{tag}", trap_levels[tag], f"harm-{number}")
         rubrics = tuple(f"rubric.{rubric.key}" for rubric in form.rubrics if tag in rubric.tags)
         by_ahrq = all(option.about == str(HARMS.get(option.value)) for option in choice.options)
@@ -395,9 +400,10 @@ def _rubric(
     if finding.value == "corrected":
         wording = finding.wording
     chosen = next((offer.value for offer in offered if offer.wording.strip() == wording.strip()), finding.value)
-    level = ""
+    severity = None
     if form.severities:
         level = harms.own_level(form, answers, rubric, trap_levels)
+        severity = builder.severity(f"{name}.severity", level, f"{id_}-severity")
     return ControlRow(
         number=number,
         title=rubric.criterion,
@@ -408,7 +414,7 @@ def _rubric(
         condition=_condition(form, form.rubrics_when),
         tags=rubric.tags,
         wording=builder.control(f"{name}.wording", wording or rubric.criterion, id_=f"{id_}-wording"),
-        severity=builder.severity(f"{name}.severity", level, f"{id_}-severity") if form.severities else None,
+        severity=severity,
         diff=_correction_diff(rubric, finding),
     )
 

@@ -196,12 +196,10 @@ def _row_numbers(data: QueryDict, kind: str) -> list[int]:
 
 def without_blank_rows(answers: Answers) -> Answers:
     """`answers` without the rows into which nothing was typed."""
-    return replace(
-        answers,
-        citations=tuple(each for each in answers.citations if each.reference or each.section or each.passage),
-        added=tuple(rubric for rubric in answers.added if rubric.criterion.strip()),
-        highlights=tuple(highlight for highlight in answers.highlights if highlight.quote.strip()),
-    )
+    citations = [each for each in answers.citations if each.reference or each.section or each.passage]
+    added = [rubric for rubric in answers.added if rubric.criterion.strip()]
+    highlights = [highlight for highlight in answers.highlights if highlight.quote.strip()]
+    return replace(answers, citations=tuple(citations), added=tuple(added), highlights=tuple(highlights))
 
 
 def blank_citation(kind: str = "") -> Citation:

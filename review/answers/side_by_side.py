@@ -23,7 +23,7 @@ from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.citations import level_of
 from review.rules.consolidation import comparable_rubrics, settled_rubrics
-from review.rules.diffing import Span, TurnPair, align_turns, diff_words
+from review.rules.diffing import Span, TurnPair, align_turns, diff_words, turn_pair
 from review.rules.questions import (
     Answer,
     Answers,
@@ -178,12 +178,13 @@ def _proposal(
     """
     answers = same[0].answers
     discussed = [column for column in same if column.phase == Phase.DISCUSS]
+    source = (discussed or same)[0]
     rubrics = []
     for criterion in criteria:
         differs = any(criterion not in others for others in of_others)
         rubrics.append((criterion, differs))
     return Proposal(
-        review=discussed[0].review if discussed else same[0].review,
+        review=source.review,
         who=", ".join(column.who for column in same),
         verdict=str(VERDICTS.get(answers.verdict, answers.verdict)),
         reason=_reason_text(form, answers),
@@ -460,8 +461,12 @@ def version_changes(before: CaseSpec, after: CaseSpec) -> list[AnswerChange]:
     seen: set[tuple[Span, ...]] = set()
     for name in dict.fromkeys([*new, *old]):
         title = (new.get(name) or old[name])[0]
-        was, now = (parts[name][1] if name in parts else () for parts in (old, new))
-        pairs = _pairs_by_key(was, now) if name == "rubrics" else align_turns(was, now)
+        absent: tuple[str, Sequence[Turn]] = ("", ())
+        was, now = old.get(name, absent)[1], new.get(name, absent)[1]
+        if name == "rubrics":
+            pairs = _pairs_by_key(was, now)
+        else:
+            pairs = tuple(align_turns(was, now))
         if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
             seen.update(pair.spans for pair in changed)
             changes.append(AnswerChange(translate(title), changed))
@@ -474,8 +479,7 @@ def _pairs_by_key(before: Sequence[Turn], after: Sequence[Turn]) -> tuple[TurnPa
     new = {rubric.speaker: rubric for rubric in after}
     pairs = []
     for key in dict.fromkeys([*new, *old]):
-        was, now = old.get(key), new.get(key)
-        pairs.append(TurnPair(was, now, diff_words(was.text if was else "", now.text if now else "")))
+        pairs.append(turn_pair(old.get(key), new.get(key)))
     return tuple(pairs)
 
 

@@ -95,7 +95,9 @@ def use_code(user: User, code: str, *, recovery: bool = False) -> bool:
     Args:
         recovery: also accept an unused recovery code.
     """
-    kinds = [Authenticator.Type.TOTP, *([Authenticator.Type.RECOVERY_CODES] if recovery else [])]
+    kinds = [Authenticator.Type.TOTP]
+    if recovery:
+        kinds.append(Authenticator.Type.RECOVERY_CODES)
     authenticators = Authenticator.objects.filter(user=user, type__in=kinds)
     return any(each.wrap().validate_code(code) and is_first_use(each, code) for each in authenticators)
 

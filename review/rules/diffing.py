@@ -146,9 +146,9 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
     middle = _align(before[start : len(before) - end], after[start : len(after) - end])
     last = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return [
-        *(_turn_pair(old, new) for old, new in zip(before[:start], after[:start], strict=True)),
+        *(turn_pair(old, new) for old, new in zip(before[:start], after[:start], strict=True)),
         *middle,
-        *(_turn_pair(old, new) for old, new in last),
+        *(turn_pair(old, new) for old, new in last),
     ]
 
 
@@ -172,13 +172,19 @@ def _same_text(old: Turn, new: Turn) -> bool:
     return normalize("NFC", old.text) == normalize("NFC", new.text)
 
 
-def _turn_pair(old: Turn | None, new: Turn | None) -> TurnPair:
-    return TurnPair(old, new, diff_words(old.text if old else "", new.text if new else ""))
+def turn_pair(old: Turn | None, new: Turn | None) -> TurnPair:
+    """Two turns with what changed between them; None: a turn that is only in the other."""
+    was = now = ""
+    if old:
+        was = old.text
+    if new:
+        now = new.text
+    return TurnPair(old, new, diff_words(was, now))
 
 
 def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     if len(before) * len(after) > _MAX_PAIRS:  # no conversation is as long: shown as replaced
-        return [*(_turn_pair(old, None) for old in before), *(_turn_pair(None, new) for new in after)]
+        return [*(turn_pair(old, None) for old in before), *(turn_pair(None, new) for new in after)]
     olds, news = list(map(_turn_features, before)), list(map(_turn_features, after))
     gain = []
     for old in olds:
@@ -194,13 +200,13 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     i = j = 0
     while i < len(before) or j < len(after):
         if i < len(before) and j < len(after) and gain[i][j] and best[i][j] == gain[i][j] + best[i + 1][j + 1]:
-            pairs.append(_turn_pair(before[i], after[j]))
+            pairs.append(turn_pair(before[i], after[j]))
             i, j = i + 1, j + 1
         elif i < len(before) and (j == len(after) or best[i][j] == best[i + 1][j]):
-            pairs.append(_turn_pair(before[i], None))
+            pairs.append(turn_pair(before[i], None))
             i += 1
         else:
-            pairs.append(_turn_pair(None, after[j]))
+            pairs.append(turn_pair(None, after[j]))
             j += 1
     return pairs
 
