@@ -72,7 +72,9 @@ def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str
             shown.append(case)
     if not shown:
         stay = _("%(n)d wait whose policy asks for a first look, which only this site can hide the traps for.")
-        raise errors.NoTasks(stay % {"n": hidden} if hidden else "")
+        if not hidden:
+            raise errors.NoTasks
+        raise errors.NoTasks(stay % {"n": hidden})
     written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
     record_look(PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written
@@ -127,8 +129,10 @@ def _store(
 ) -> None:
     physician = User.objects.filter(username=name).first()
     case = Case.objects.filter(pk=case_id, kind=Case.Kind.WORK).first()
-    if physician is None or case is None:
-        raise errors.NotReserved(_("There is no such account.") if case else _("There is no such case."))
+    if case is None:
+        raise errors.NotReserved(_("There is no such case."))
+    if physician is None:
+        raise errors.NotReserved(_("There is no such account."))
     if requires_first_look(case):
         raise errors.NotReserved(_("Its policy asks for a first look, which only this site can hide the traps for."))
     waiting = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Assignment.Hold.OPEN)
@@ -158,6 +162,12 @@ def _has_own_draft(case: Case, physician: User) -> bool:
     return False
 
 
+def _if_taken(value: str, taken: bool) -> str:
+    if taken:
+        return value
+    return ""
+
+
 def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[RefusedAnnotation]]:
     """The answers that annotations give, and the annotations that no question takes."""
     questions = {question.key: question for question in form.questions}
@@ -177,22 +187,26 @@ def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[Re
         if name == "question" and key in questions:
             question = questions[key]
             value = question.value_of(each.values)
-            taken = len(each.values) == len(question.chosen(value) if value else ())
-            taken = taken and (question.kind == "choices" or len(each.values) <= 1)
-            answered[key] = Answer(value if taken else "", each.note)
+            known = []
+            if value:
+                known = list(question.chosen(value))
+            taken = len(each.values) == len(known) and (question.kind == "choices" or len(known) <= 1)
+            answered[key] = Answer(_if_taken(value, taken), each.note)
         elif name == "rubric" and of_rubric in criteria and severity:
             taken = value in severities
-            judged[of_rubric] |= {"severity": value if taken else ""}
+            judged[of_rubric]["severity"] = _if_taken(value, taken)
         elif name == "rubric" and of_rubric in criteria:
-            taken = value in (RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:-1])
-            text = {"wording" if value == "corrected" else "note": each.note}
-            judged[of_rubric] |= {"value": value if taken else "", **text}
+            taken = value in RUBRIC_VALUES and (value != "removed" or form.rubrics_editable)
+            text = "note"
+            if value == "corrected":
+                text = "wording"
+            judged[of_rubric] |= {"value": _if_taken(value, taken), text: each.note}
         elif name == "verdict" and form.asks_verdict:
             taken = value in set(Verdict)
-            others |= {"verdict": value if taken else "", "reason": each.note}
+            others |= {"verdict": _if_taken(value, taken), "reason": each.note}
         elif name == "reason_code":
             taken = value in reasons or not each.values
-            others["reason_code"] = value if taken else ""
+            others["reason_code"] = _if_taken(value, taken)
         else:
             taken = False
         if not taken:

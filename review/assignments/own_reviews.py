@@ -17,7 +17,14 @@ from review.assignments import case_page, claims, correction, queries
 from review.assignments.forms import DeclineForm, OwnReviewsForm, ProblemForm, posted_correction
 from review.audit.trail import record_read
 from review.cases.services import load_progress
-from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
+from review.common.decorators import (
+    posted_token,
+    redirect_saying,
+    redirect_with_receipt,
+    render_form,
+    requires,
+    signed_in_account,
+)
 from review.common.paging import offset_page
 from review.models import Assignment, Declined
 from review.rules.case_spec import answers_from_json
@@ -134,7 +141,7 @@ def _render_decline_page(
         "decline_form": decline_form or DeclineForm(),
         "problem_form": problem_form or ProblemForm(),
     }
-    return render(request, "review/assignments/decline.html", context, status=422 if refused else 200)
+    return render_form(request, "review/assignments/decline.html", context, refused=refused)
 
 
 @requires(Can.REVIEW, "GET")

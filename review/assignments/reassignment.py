@@ -44,7 +44,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     if to is not None and to.pk != loser:
         _check_reservable(assignment, to)
         notifications.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))
-    record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=to.pk if to else None)
+    record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=assignment.reserved_for_id)
     return assignment
 
 

@@ -75,10 +75,11 @@ def _retract(case: Case, reviews: Sequence[Review], actor: User, reason: str = "
     Raises NotUndoable if anybody has held it.
     """
     retract_reviews(reviews, actor, reason)
-    now = position(case.frozen.policy, visibility.opinions(case))
+    progress = load_progress(case)
+    now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
     turns = {(turn.role, turn.phase) for turn in now.openings}
-    committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
+    committed = {review.assignment_id for review in progress.reviews}
+    for assignment in progress.assignments.values():
         if assignment.pk == reviews[0].assignment_id:
             own = assignment
         elif (assignment.role, assignment.phase) not in turns and assignment.pk not in committed:
@@ -176,19 +177,23 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
     ]
     retract_reviews(gone, actor)
-    now = position(case.frozen.policy, visibility.opinions(case))
-    counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
+    progress = load_progress(case)
+    now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
+    counted = {review.assignment_id for review in progress.reviews}
+    affected = {review.assignment_id for review in gone}
     turns = {turn.role for turn in now.openings}
-    affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])
-    rows = {row.pk: row for row in affected.order_by("pk")}
-    for row in rows.values():
+    for row in progress.assignments.values():
+        if row.pk not in affected:
+            continue
         if row.pk in counted:
             _await_other_vote(row)
-        else:
-            keys = []
-            if row.physician_id == person_id:
-                keys = [review.pk for review in own]
-            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
+            continue
+        keys, hold = [], Hold.DONE
+        if row.physician_id == person_id:
+            keys = [review.pk for review in own]
+        if row.role in turns:
+            hold = Hold.OPEN
+        _vacate(row, hold, actor, reason, keys)
     if not was_vote:
         adjudications = Event.objects.filter(case=case, kind__in=visibility.CLAIMS, data__role__in=ADJUDICATORS)
         for reader in set(adjudications.values_list("actor", flat=True)):
@@ -212,9 +217,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
     """
     require(actor, Can.OVERSEE)
     case = lock_open_case(case_id)
-    rows = {
-        row.role: row for row in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
-    }
+    rows = load_progress(case).assignments
     assignment = rows.get(role)
     if assignment is None:
         raise errors.NotAssigned

@@ -128,7 +128,7 @@ def _claim_and_show(request: HttpRequest, local: str = "", submitted: Review | N
             nothing = _("No cases are available for you right now.")
         if case_queue.needs_senior(me):
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
-        messages.info(request, str(blocked) if blocked else nothing)
+        messages.info(request, str(blocked or nothing))
         return redirect_with_receipt(redirect("review:workbench"), local)
     turn = ReviewTurn(me, claimed)
     retractable = None
@@ -367,6 +367,9 @@ def _render_refused(
         stale = error
     except TOO_LATE as late:
         return _render_lost(request, late, posted.turn, answers)
+    received_local = posted.local
+    if stale:
+        received_local = ""
     show_at(request, reverse("review:case", args=[assignment_id]))
     return case_page.render_case(
         request,
@@ -376,7 +379,7 @@ def _render_refused(
         status=refused.status,
         stale=stale,
         seen_revision=posted.revision,
-        received_local="" if stale else posted.local,
+        received_local=received_local,
     )
 
 
@@ -389,12 +392,10 @@ def _render_lost(request: HttpRequest, late: errors.ReviewError, turn: ReviewTur
         # False if another window's version was kept (`detail` says so) or the review was submitted.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }
-    return render(
-        request,
-        "review/assignments/_lost.html" if _is_htmx(request) else "review/assignments/kept.html",
-        context,
-        status=late.status,
-    )
+    template = "review/assignments/kept.html"
+    if _is_htmx(request):
+        template = "review/assignments/_lost.html"
+    return render(request, template, context, status=late.status)
 
 
 def _is_htmx(request: HttpRequest) -> bool:
