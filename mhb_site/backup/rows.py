@@ -16,7 +16,8 @@ from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError, OperationalError, connection, models, transaction
+from django.core.exceptions import ValidationError
+from django.db import Error, OperationalError, connection, models, transaction
 from django.db.models.functions import Cast
 from knox.models import AuthToken
 
@@ -138,13 +139,27 @@ class BackupTable:
             values = [self._values(line) for line in lines]
             with transaction.atomic(), connection.cursor() as cursor:
                 self._store(cursor, values)
-        except (DatabaseError, ValueError) as error:
+        except (Error, ValueError, TypeError, ArithmeticError, ValidationError) as error:
             if len(lines) == 1:
-                row = f"{self.name}, row {json.loads(lines[0])[self.fields.index(self._pk)]}"
+                row = f"{self.name}, row {self._key(lines[0])}"
                 cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise RowError(f"{row} does not fit into this database: {cause}") from error
             for line in lines:  # which one is it?
                 self._insert([line])
+
+    def _key(self, line: str) -> Any:
+        """The primary key of a row; the beginning of a line that is none."""
+        try:
+            return self._cells(line)[self.fields.index(self._pk)]
+        except ValueError:
+            return repr(line[:40])
+
+    def _cells(self, line: str) -> list[Any]:
+        """The values of a row as they are written. Raises ValueError."""
+        cells = json.loads(line)
+        if not isinstance(cells, list) or len(cells) != len(self.fields):
+            raise ValueError(f"it is no list of {len(self.fields)} values")
+        return cells
 
     def _store(self, cursor: Any, values: Sequence[Sequence[Any]]) -> None:
         quote = connection.ops.quote_name
@@ -158,7 +173,7 @@ class BackupTable:
                 copy.write_row(row)
 
     def _values(self, line: str) -> list[Any]:
-        values: list[Any] = json.loads(line)
+        values = self._cells(line)
         for place, field in self._adapted.items():
             if values[place] is not None:
                 values[place] = _adapt(field, values[place])

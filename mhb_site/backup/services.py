@@ -20,7 +20,7 @@ from django.core.signing import BadSignature, Signer
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from generation.common.storage import IMAGES, UPLOADS, copy, store
 from generation.images.files import image_name
@@ -51,7 +51,7 @@ class TableCounts(BaseModel):
     """How many rows a table has, and the last number that it gave one."""
 
     rows: int
-    last: int
+    last: int = Field(ge=0, lt=2**63)
 
 
 class BackedUpFile(BaseModel):

@@ -51,6 +51,7 @@ def test_the_folder_may_be_named_from_another(tmp_path: Path, monkeypatch: pytes
         {**GOOD, "files": [{"path": "/etc/hostname", "bytes": 1, "sha256": ""}]},
         {**GOOD, "migrations": [["review"]]},
         {**GOOD, "tables": {"review_user": {"rows": "many", "last": 0}}},
+        {**GOOD, "tables": {"review_user": {"rows": 1, "last": 10**40}}},
         {**GOOD, "secrets": 5},
         {**GOOD, "secret_key": None},
     ],

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -57,6 +58,24 @@ def test_a_row_that_does_not_fit_is_named() -> None:
     pk = broken[table.columns.index("id")]
     with pytest.raises(RowError, match=rf"generation_endpoint, row {pk} does not fit into this database: "):
         table.insert([lines[0], json.dumps(broken), lines[2]])
+
+
+@pytest.mark.parametrize("line", ["null", '"x"', "5", "{}", "[1, 2]", "", "NaN"])
+def test_a_line_that_is_no_row_is_quoted(line: str) -> None:
+    with pytest.raises(RowError, match=re.escape(f"row {line!r} does not fit into this database: ")):
+        BackupTable(Endpoint).insert([line])
+
+
+@pytest.mark.parametrize("value", [10**30, "yesterday", [], {"a": 1}], ids=str)
+def test_a_value_of_another_type_is_refused_with_its_row(value: object) -> None:
+    Endpoint.objects.create(name="e", url="http://127.0.0.1:9/v1", model="m")
+    Call.objects.create(endpoint=Endpoint.objects.get(), seconds=0.5, attempt=1, started_at=timezone.now())
+    table = BackupTable(Call)
+    [line] = table.rows()
+    Call.objects.all().delete()
+    row = dict(zip(table.columns, json.loads(line), strict=True))
+    with pytest.raises(RowError, match=rf"generation_call, row {row['id']} does not fit"):
+        table.insert([json.dumps([*(row | {"tokens_in": value, "started_at": value}).values()])])
 
 
 def test_a_restore_is_refused_while_another_process_uses_a_table(
