@@ -20,7 +20,7 @@ from django.db import transaction
 from django.forms import TextInput
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.translation import pgettext_lazy
+from django.utils.translation import override, pgettext_lazy
 
 from mhb_site.sign_in import language
 from mhb_site.sign_in.limits import client_address
@@ -55,7 +55,10 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         if "sociallogin" in (options.get("signal_kwargs") or {}):
             # The provider decides again soon, however busy the session is.
             request.session.set_expiry(timezone.now() + timedelta(hours=settings.MHB_SSO_SESSION_HOURS))
-        return language.follow(request, user, super().post_login(request, user, **options))
+        own = language.keep_at_sign_in(request, user)
+        with override(own):  # the message about the sign-in, too
+            response = super().post_login(request, user, **options)
+        return language.follow(request, response, own)
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return client_address(request) or "0.0.0.0"  # noqa: S104 -- sessions are stored with one

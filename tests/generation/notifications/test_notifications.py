@@ -311,9 +311,23 @@ def test_a_sign_in_follows_the_language_of_the_account(client: Client, ana: User
         assert User.objects.get(pk=ana.pk).site_language == stored
         client.logout()
         client.cookies.clear()
-        client.post(reverse("account_login"), typed, headers={"Accept-Language": page})
+        signed_in = client.post(reverse("account_login"), typed, headers={"Accept-Language": page}, follow=True)
         assert User.objects.get(pk=ana.pk).site_language == expected
+        assert "ana 登录成功" in signed_in.content.decode()
     assert client.cookies["django_language"].value == "zh-hans"
+
+
+def test_a_language_chosen_before_the_sign_in_is_that_of_the_account(client: Client, ana: User):
+    ana.set_password("reading-room-1")
+    ana.site_language = "en"
+    ana.save()
+    client.post(reverse("set_language"), {"language": "zh-hans", "next": reverse("account_login")})
+    client.post(reverse("account_login"), {"login": "ana", "password": "reading-room-1"})
+    assert User.objects.get(pk=ana.pk).site_language == "zh-hans"
+    client.logout()
+    client.cookies.clear()
+    client.post(reverse("account_login"), {"login": "ana", "password": "reading-room-1"})
+    assert client.cookies["django_language"].value == "zh-hans", "kept for the next time, in another browser"
 
 
 def test_what_was_sent_to_people_and_programs_is_listed_on_one_page(
