@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import slugify
 from django.utils.translation import gettext
 
 from evaluation.labels import value_name
@@ -215,7 +216,8 @@ def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
 
 
 def _bars_name(dataset: str) -> str:
-    return f"bars-{dataset}"
+    """The name of a chart: its id on a page, and its file's address."""
+    return slugify(f"bars-{dataset}")
 
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
@@ -289,7 +291,7 @@ def _radars(report: Report, cells: Cells, facet: str, names: Mapping[str, str], 
             spokes = [cells[endpoint, dataset, value] for value in axes]
             series.append(Series(endpoint, *_drawn(spokes)))
         axis_names = [names[value] for value in axes]
-        name = f"radar-{facet}-{dataset}"
+        name = slugify(f"radar-{facet}-{dataset}")
         radars.append(radar(axis_names, series, name=name, title=gettext(label), percent=rate.percent))
     return radars
 
@@ -304,7 +306,7 @@ def _heats(report: Report, cells: Cells, facet: str, names: Mapping[str, str], r
             rates.append(of_models[0])
             hrefs.append(of_models[1])
             notes.append(of_models[2])
-        name, title = f"heat-{facet}-{dataset}", gettext(label)
+        name, title = slugify(f"heat-{facet}-{dataset}"), gettext(label)
         values = list(names.values())
         yield heat(values, report.endpoints, rates, hrefs, notes, name=name, title=title, percent=rate.percent)
 

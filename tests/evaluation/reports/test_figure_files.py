@@ -15,7 +15,7 @@ from evaluation.reports import figure_files, queries
 from evaluation.reports.figures import ReportFigures, figures
 from evaluation.reports.headlines import run_dates
 from evaluation.statistics.intervals import MINIMUM
-from generation.models import Endpoint
+from generation.models import Endpoint, Facet, ReleasedRubric
 from review.charts.standalone import palette, svg
 from review.models import User
 from tests.engine import bare_release
@@ -70,6 +70,15 @@ def test_every_figure_of_the_page_can_be_downloaded(run: Run, admin: Client) -> 
             assert element.tag.removeprefix(SVG) in {"svg", "title", "rect", "path", "text"}
             assert not {"style", "class", "href"} & set(element.attrib)
             assert "var(" not in str(element.attrib)
+
+
+def test_a_figure_by_a_name_with_a_space_can_be_downloaded(admin: Client) -> None:
+    release = bare_release(*[("dialogue", [[trap]]) for trap in TRAPS])
+    for rubric in ReleasedRubric.objects.filter(sample__release=release):
+        Facet.objects.create(rubric=rubric, name="body system", value=f"system {rubric.pk % 2}")
+    run = judged_run(release, "one", "two")
+    assert "heat-body-system-dialogue" in names(figures_of(run))
+    assert download(admin, run, "heat-body-system-dialogue", "svg").status_code == 200
 
 
 def test_the_files_have_the_numbers_of_the_page(run: Run, admin: Client) -> None:
