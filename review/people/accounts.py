@@ -183,7 +183,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         theirs = Q(reserved_for=user)
         if changed.get("senior") is False:  # where a policy asks for senior physicians, nobody could take them
             _free_reserved(theirs, actor)
-        elif "hospital" in changed:  # it may now be that of the case's first reviewer, or of whom it is reserved for
+        if "hospital" in changed:  # it may now be that of the case's first reviewer, or of whom it is reserved for
             reviewed = Assignment.objects.filter(role=Role.PRIMARY, physician=user).values("case")
             _free_reserved(theirs | Q(case__in=reviewed), actor, other_hospital=True)
     return user

@@ -298,17 +298,18 @@ def test_cases_reserved_for_somebody_who_cannot_take_them_are_free(
     assert claim(bo).case_id == case.pk
 
 
+@pytest.mark.parametrize("also", [{}, {"senior": False}], ids=["alone", "no longer senior"])
 @pytest.mark.parametrize(("moving", "hospital"), [("bo", "north"), ("ana", "south")])
 def test_a_case_that_a_new_hospital_closes_to_somebody_is_free(
-    moving: str, hospital: str, adela: User, ana: User, bo: User, chen: User
+    moving: str, hospital: str, also: dict[str, bool], adela: User, ana: User, bo: User, chen: User
 ) -> None:
     for person, former in ((ana, "North"), (bo, "South"), (chen, "West")):
-        person.hospital = former
+        person.hospital, person.senior = former, True
         person.save()
     case = open_case(policy=Policy(other_hospital=True))
     submit(claim(ana), approval_of(case.frozen.form))
     reassignment.reserve(case.pk, to=bo, actor=adela)
     before = Event.objects.count()
-    accounts.edit_person(User.objects.get(username=moving).pk, {"hospital": hospital}, actor=adela)
+    accounts.edit_person(User.objects.get(username=moving).pk, {"hospital": hospital, **also}, actor=adela)
     assert Event.objects.count() == before + 1, "it was freed once"
     assert claim(chen).case_id == case.pk
