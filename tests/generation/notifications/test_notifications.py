@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.db import transaction
 from django.test import Client
@@ -20,6 +21,7 @@ from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Job, Source
 from generation.notifications import sending, services
 from mhb_site.server.sweeping import sweep
+from mhb_site.sign_in import language
 from review.assignments import digest, reassignment
 from review.common import notifications
 from review.discussion import remarks
@@ -322,8 +324,10 @@ def test_a_language_chosen_before_the_sign_in_is_that_of_the_account(client: Cli
     ana.site_language = "en"
     ana.save()
     client.post(reverse("set_language"), {"language": "zh-hans", "next": reverse("account_login")})
+    assert Session.objects.count() == 0, "a visitor's choice begins no session"
     client.post(reverse("account_login"), {"login": "ana", "password": "reading-room-1"})
     assert User.objects.get(pk=ana.pk).site_language == "zh-hans"
+    assert not client.cookies[language.CHOSEN].value, "the next to sign in here keeps their own"
     client.logout()
     client.cookies.clear()
     client.post(reverse("account_login"), {"login": "ana", "password": "reading-room-1"})
