@@ -451,7 +451,9 @@ class ExpectedState:
             assert outcome is errors.Committed
             return
         previous_holder, slot.holder = slot.holder, None
-        if to is not None and to != previous_holder and not self.is_permitted(to, case, role):
+        has_another = any(other is not slot and other.reserved_for == to for other in case.slots.values())
+        refused = has_another or (to is not None and not self.is_permitted(to, case, role))
+        if to is not None and to != previous_holder and refused:
             slot.holder = previous_holder
             assert outcome is errors.NotReserved
             return
