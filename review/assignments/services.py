@@ -72,7 +72,7 @@ def _lateness(assignment: Assignment, physician: User, token: uuid.UUID) -> erro
 
 
 def _store_draft(turn: ReviewTurn, answers: Answers, revision: int | None) -> Draft | None:
-    phase = Phase.COMMIT  # the only one in which an assignment can be lost
+    phase = Phase.COMMIT  # nearly all that are lost are in it; the newest draft of any phase is offered
     if turn.is_own:
         phase = turn.phase
     return review_drafts.store(turn.assignment, turn.physician, phase, answers_to_json(answers), revision=revision)
