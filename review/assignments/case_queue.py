@@ -146,10 +146,11 @@ def first_round(physician: User, chosen: ChosenWork = ANY) -> SearchRound:
     return SearchRound(rows.order_by(*QUEUE, "pk"), untested=physician)
 
 
-def search_rounds(physician: User, chosen: ChosenWork = ANY) -> Iterator[SearchRound]:
+def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bool = True) -> Iterator[SearchRound]:
     """The rounds of the search for the physician's next case, in order.
 
-    Does not check pause, daily cap and training.
+    Does not check pause, daily cap and training. `reserved_too`: also search what is reserved for
+    the physician.
     """
     now = timezone.now()
 
@@ -166,13 +167,15 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY) -> Iterator[SearchR
     seen, permitted = _seen_earlier_version(physician), _permitted(physician) & chosen.condition
     suitable = unreserved & _suitable(physician) & permitted
 
-    yield in_order(reserved & opened & permitted & ~returned, WHY_RESERVED)
+    if reserved_too:
+        yield in_order(reserved & opened & permitted & ~returned, WHY_RESERVED)
     yield in_order(opened & suitable & ~returned & ~seen, "")
     yield in_order(opened & suitable & ~returned, WHY_SEEN)
     # The sweeper will soon reopen an assignment whose lease has run out. Until then its holder may
     # just be reading slowly, so take it over only if there is nothing else.
     yield in_order(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
-    yield in_order(reserved & opened & permitted & returned_cases, WHY_AGAIN)
+    if reserved_too:
+        yield in_order(reserved & opened & permitted & returned_cases, WHY_AGAIN)
     yield in_order(opened & suitable & returned_cases, WHY_AGAIN)
     yield in_order(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
 

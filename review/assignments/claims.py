@@ -46,15 +46,17 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
             me = User.objects.select_for_update(no_key=True).annotate(has_items=has_items).get(pk=physician.pk)
             mine = Q(physician=me, hold=Hold.HELD) | Q(reserved_for=me, hold=Hold.OPEN)
             holds = set(Assignment.objects.filter(mine).values_list("hold", flat=True))
+            held = None
             if Hold.HELD in holds:
                 held = queries.held_assignment(me, locked=True)
-                if held is not None:
-                    return renew(held)
+            if held is not None:
+                return renew(held)
             if case_queue.blocking_reason(me) is not None:
                 return None
             has_copy = services.prepare_copy(me, with_items=me.has_items)
-            rounds = case_queue.search_rounds(me, chosen)
-            if not has_copy and Hold.OPEN not in holds:  # nothing is reserved for them
+            is_reserved = has_copy or Hold.OPEN in holds
+            rounds = case_queue.search_rounds(me, chosen, reserved_too=is_reserved)
+            if not is_reserved:
                 rounds = chain([case_queue.first_round(me, chosen)], rounds)
             for search in rounds:
                 if (claimed := _claim_first(search, me)) is not None:
