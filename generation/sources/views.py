@@ -17,7 +17,16 @@ from generation.jobs.live_status import live_workers
 from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
-from generation.sources import forms, importers, own_tables, queries, services, translated_reasons, uploads
+from generation.sources import (
+    forms,
+    importers,
+    own_tables,
+    queries,
+    record_kinds,
+    services,
+    translated_reasons,
+    uploads,
+)
 from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from review.common.decorators import posted_data, render_form, requires, signed_in_account
@@ -143,7 +152,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
 def _previewed(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record of a preview with the labels of its parts."""
     parts = [(forms.PART_LABELS.get(part, part), text) for part, text in record.get("parts", ())]
-    return {**record, "kind": queries.kind_label(record.get("kind", "")), "parts": parts}
+    return {**record, "kind": record_kinds.kind_label(record.get("kind", "")), "parts": parts}
 
 
 @requires(Can.PRODUCE, "GET")

@@ -14,7 +14,7 @@ from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
 from generation.releases.freezing.composition import EXCLUSIONS
-from generation.sources import oddities, queries, translated_reasons
+from generation.sources import oddities, record_kinds, translated_reasons
 from generation.trials import findings
 
 register = template.Library()
@@ -54,7 +54,7 @@ def oddity_label(kind: str) -> str:
 
 
 register.filter("error_words", error_words)
-register.filter("record_kind", queries.kind_label)
+register.filter("record_kind", record_kinds.kind_label)
 
 
 @register.filter

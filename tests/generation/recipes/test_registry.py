@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from generation import errors
 from generation.recipes import registry
 from generation.recipes.prompts import read_prompt, read_prompts
-from generation.sources.queries import kind_label
+from generation.sources.record_kinds import kind_label
 from review.common import benchmarks
 
 FOLDER = {
