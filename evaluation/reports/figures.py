@@ -177,7 +177,7 @@ def first_chart(report: Report, rate: Rate, link: Link) -> BarChart:
     position = report.rates.index(rate)
     first = answered_datasets(report)[0]
     lines = [row[position] for row in _table(report, report.numbers.overall, "", link)]
-    return next(chart for chart in _bars(report, lines) if chart.name == _bars_name(first))
+    return next(chart for chart in _bars(report, lines) if chart.name == _chart_name("bars", first))
 
 
 def _link_of(ending: OutcomeCount, link: Link) -> str:
@@ -211,13 +211,13 @@ def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
                     note=note,
                 )
             )
-        charts.append(bars(rows, name=_bars_name(dataset), title=gettext(label)))
+        charts.append(bars(rows, name=_chart_name("bars", dataset), title=gettext(label)))
     return tuple(charts)
 
 
-def _bars_name(dataset: str) -> str:
+def _chart_name(*parts: str) -> str:
     """The name of a chart: its id on a page, and its file's address."""
-    return slugify(f"bars-{dataset}")
+    return slugify("-".join(parts))
 
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
@@ -291,7 +291,7 @@ def _radars(report: Report, cells: Cells, facet: str, names: Mapping[str, str], 
             spokes = [cells[endpoint, dataset, value] for value in axes]
             series.append(Series(endpoint, *_drawn(spokes)))
         axis_names = [names[value] for value in axes]
-        name = slugify(f"radar-{facet}-{dataset}")
+        name = _chart_name("radar", facet, dataset)
         radars.append(radar(axis_names, series, name=name, title=gettext(label), percent=rate.percent))
     return radars
 
@@ -306,7 +306,7 @@ def _heats(report: Report, cells: Cells, facet: str, names: Mapping[str, str], r
             rates.append(of_models[0])
             hrefs.append(of_models[1])
             notes.append(of_models[2])
-        name, title = slugify(f"heat-{facet}-{dataset}"), gettext(label)
+        name, title = _chart_name("heat", facet, dataset), gettext(label)
         values = list(names.values())
         yield heat(values, report.endpoints, rates, hrefs, notes, name=name, title=title, percent=rate.percent)
 
