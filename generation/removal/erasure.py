@@ -221,8 +221,8 @@ def _erase_calls(drafts: Collection[int]) -> int:
     """
     subjects = [f"draft:{pk}" for pk in drafts]
     ProviderLine.objects.filter(subject__in=subjects).update(sent={})
-    for job in Job.objects.filter(batch__drafts__in=drafts).distinct():
-        Job.objects.filter(pk=job.pk).update(model_checks={}, paused_detail="")
+    batches = Draft.objects.filter(pk__in=drafts).values("batch")
+    Job.objects.filter(pk__in=batches).update(model_checks={}, paused_detail="")
     of_drafts = Call.objects.filter(subject__in=subjects)
     count = of_drafts.count()
     tries = Call.objects.filter(job=None).exclude(**ledger.NO_CONTENT)
