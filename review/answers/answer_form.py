@@ -366,9 +366,9 @@ def _correction_diff(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, .
 
 
 def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str]) -> tuple[HarmRow, ...]:
-    rows: list[HarmRow] = []
     if not form.severities:
         return ()
+    rows = []
     for number, tag in enumerate(form.tags, 1):
         choice = builder.severity(f"harm.{tag}", trap_levels[tag], f"harm-{number}")
         rubrics = tuple(f"rubric.{rubric.key}" for rubric in form.rubrics if tag in rubric.tags)
