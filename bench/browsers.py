@@ -223,7 +223,7 @@ def day(browsers: Sequence[Browser], cycles: int) -> dict[str, Any]:
         for _ in range(cycles):
             browser.work()
 
-    _run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
+    run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
     return {"times": _merged_times(browsers)}
 
 
@@ -250,7 +250,7 @@ def shift(browsers: Sequence[Browser], seconds: float, pause: float) -> dict[str
         while time.monotonic() < end:
             browser.work()
 
-    _run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
+    run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
     return {"times": _merged_times(browsers)}
 
 
@@ -287,7 +287,7 @@ def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, A
             duplicates += len(cases) - len(set(cases))
             complete_held_assignments(database)
 
-    _run_in_threads([count, *(lambda number=number: press(number) for number in range(len(browsers)))])
+    run_in_threads([count, *(lambda number=number: press(number) for number in range(len(browsers)))])
     return {"duplicates": duplicates, "nothing": nothing, "times": _merged_times(browsers)}
 
 
@@ -338,7 +338,7 @@ def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser, datab
                    statuses: list[int] = statuses) -> None:  # fmt: skip
             statuses.append(browser.post(path, fields, 302, 409)[0])
 
-        _run_in_threads([lambda: submit(ana), lambda: submit(second_window)])
+        run_in_threads([lambda: submit(ana), lambda: submit(second_window)])
         submit(ana)
         sent, refused = sent + 2, refused + statuses.count(409)
         page = bo.reveal(bo.next())
@@ -358,7 +358,7 @@ def _merged_times(browsers: Sequence[Browser]) -> dict[str, list[float]]:
     return times
 
 
-def _run_in_threads(functions: Sequence[Callable[[], None]]) -> None:
+def run_in_threads(functions: Sequence[Callable[[], None]]) -> None:
     """Run functions at the same time, each in a thread; then raise the first failure, if any."""
     failures: list[BaseException] = []
 
