@@ -48,7 +48,8 @@ class Command(BaseCommand):
             respond,
             host=options["host"],
             port=options["port"],
-            threads=8,
+            # More would wait longer to write: SQLite lets all but one sleep, in no order.
+            threads=4,
             connection_limit=CONNECTIONS,
             asyncore_use_poll=True,
             channel_timeout=75,  # longer than proxies keep connections
