@@ -84,11 +84,10 @@ def _example_charts() -> dict[str, object]:
         bars.Bar("sim-silent", None, href="#charts"),
     ]
     rates = {"Dialogue": (0.165, 0.357, 0.793), "Report": (0.346, 0.323, 0.624), "Combined": (0.291, 0.333, 0.675)}
-    grouped = [
-        bars.Bar(data_set, rate, rate - 0.05, rate + 0.05, round(rate * 200), 200, "#charts", model)
-        for data_set, row in rates.items()
-        for model, rate in zip(models, row, strict=True)
-    ]
+    grouped = []
+    for data_set, row in rates.items():
+        for model, rate in zip(models, row, strict=True):
+            grouped.append(bars.Bar(data_set, rate, rate - 0.05, rate + 0.05, round(rate * 200), 200, "#charts", model))
     traps = ["Fabricated test result", "Wrong medication dose", "Reversed laterality", "False family history",
              "Invented guideline", "Timeline conflict"]  # fmt: skip
     values: list[list[float | None]] = [

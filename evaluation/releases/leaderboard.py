@@ -80,6 +80,11 @@ class LeaderboardEntry:
     def has_interval(self) -> bool:
         return any(score.low is not None for score in self.scores)
 
+    @property
+    def has_excluded(self) -> bool:
+        """Whether a rate leaves something out."""
+        return any(score.excluded for score in self.scores)
+
 
 @dataclass(frozen=True, slots=True)
 class IncompleteResult:
@@ -157,8 +162,7 @@ class Leaderboard:
 
     @property
     def has_excluded(self) -> bool:
-        """Whether a rate leaves something out."""
-        return any(score.excluded for entry in self.entries for score in entry.scores)
+        return any(entry.has_excluded for entry in self.entries)
 
     @property
     def has_rank_ranges(self) -> bool:

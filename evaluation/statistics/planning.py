@@ -129,7 +129,9 @@ def _exact_power(n: int, only_first: float, only_second: float, alpha: float) ->
     """
     from scipy import stats
 
-    one, other = np.array([(one, other) for one in range(n + 1) for other in range(n + 1 - one)]).T
+    one, other = np.indices((n + 1, n + 1)).reshape(2, -1)
+    possible = one + other <= n
+    one, other = one[possible], other[possible]
     differences = (one - other) / n
     padded, pseudo = padding(1 / n, differences)
     centre = differences / padded

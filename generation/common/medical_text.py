@@ -369,7 +369,9 @@ _NUMERALS = (
     *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
     "twenty",
 )
-_NUMBER_WORDS = {name: str(number) for number, names in enumerate(_NUMERALS) for name in names.split()}
+_NUMBER_WORDS: dict[str, str] = {}
+for _number, _names in enumerate(_NUMERALS):
+    _NUMBER_WORDS |= dict.fromkeys(_names.split(), str(_number))
 # What is numbered in Roman and in Arabic numerals alike: stage II, II期, cranial nerve III.
 _NUMBERED = frozenset(
     {"angiotensin", "asa", "bethesda", "class", "cn", "degree", "factor", "grade", "harris", "lead", "men", "mobitz"}
@@ -377,8 +379,11 @@ _NUMBERED = frozenset(
 )
 _NUMBERED_BEHIND = frozenset("期级型度")
 _ROMAN_NUMERALS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii")
-_ROMAN = {numeral: str(number) for number, numeral in enumerate(_ROMAN_NUMERALS, 1)}
-_ROMAN |= {f"{numeral}{part}": f"{number} {part}" for numeral, number in _ROMAN.items() for part in "abc"}  # stage IIIA
+_ROMAN: dict[str, str] = {}
+for _number, _numeral in enumerate(_ROMAN_NUMERALS, 1):
+    _ROMAN[_numeral] = str(_number)
+    for _part in "abc":
+        _ROMAN[f"{_numeral}{_part}"] = f"{_number} {_part}"  # stage IIIA
 # What a unit is also called behind a number.
 _UNITS = {
     **dict.fromkeys(("gram", "grams", "gm", "gms"), "g"),

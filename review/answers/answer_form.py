@@ -277,13 +277,18 @@ def _question(
 ) -> ControlRow:
     name, id_ = f"question.{question.key}", f"question-{number}"
     answer = answers.questions.get(question.key, Answer())
-    options = [
-        Option(each.value, translate(each.label), requires=_required_with(each), blocks=each.blocks)
-        for each in question.choices
-    ]
+    options, kinds = [], dict[str, None]()
+    for choice in question.choices:
+        options.append(
+            Option(choice.value, translate(choice.label), requires=_required_with(choice), blocks=choice.blocks)
+        )
+        kinds |= dict.fromkeys(choice.evidence_kinds)
     chosen = [choice.value for choice in question.chosen(answer.value)]
-    kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
     is_committed = question.key in committed
+    shown_here = []
+    for place, block in enumerate(blocks, 1):
+        if block.title in question.shows and not is_committed:
+            shown_here.append((place, block))
     return ControlRow(
         number=number,
         title=translate(question.label),
@@ -298,9 +303,7 @@ def _question(
         about=subject_label(question.about),
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
         sources=question is _question_with_sources(builder.form),
-        blocks=tuple(
-            (n, block) for n, block in enumerate(blocks, 1) if block.title in question.shows and not is_committed
-        ),
+        blocks=tuple(shown_here),
         committed=is_committed,
     )
 

@@ -191,7 +191,10 @@ class FilledForm:
     @property
     def blocks_inside(self) -> frozenset[int]:
         """The numbers of the blocks that are shown with a question."""
-        return frozenset(number for row in self.questions for number, _block in row.blocks)
+        inside: set[int] = set()
+        for row in self.questions:
+            inside.update(dict(row.blocks))
+        return frozenset(inside)
 
     @property
     def has_sources(self) -> bool:

@@ -19,6 +19,7 @@ from review.assignments.annotation_formats import (
     MAX_BYTES,
     Annotation,
     RefusedAnnotation,
+    Task,
     WrongExport,
     annotations,
     files,
@@ -64,18 +65,18 @@ def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str
     these at once. Raises NoTasks if no other waits.
     """
     require(actor, Can.OVERSEE, reading=True)
-    shown, hidden = [], 0
+    shown, hidden = list[Task](), 0
     for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
         if requires_first_look(case):
             hidden += 1
         else:
-            shown.append(case)
+            shown += tasks(case.pk, case.frozen)
     if not shown:
         stay = _("%(n)d wait whose policy asks for a first look, which only this site can hide the traps for.")
         if not hidden:
             raise errors.NoTasks
         raise errors.NoTasks(stay % {"n": hidden})
-    written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
+    written = dict(files(tool, shown))
     record_look(PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written
 
