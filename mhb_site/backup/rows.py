@@ -39,6 +39,8 @@ ADAPTED: dict[str, tuple[type[models.Field[Any, Any]], ...]] = {
     "postgresql": (models.BinaryField,),
     "sqlite": (models.BinaryField, models.DateField, models.DecimalField, models.UUIDField),
 }
+# Of these SQLite takes any value in any column; PostgreSQL refuses the others itself.
+_TYPES = ((models.BooleanField, bool), (models.IntegerField, int))
 # How PostgreSQL writes the values of a column into JSON, where it is not by its own rule.
 _AS_JSON = {
     "BinaryField": "translate(encode({}, 'base64'), E'\\n', '')",
@@ -174,6 +176,9 @@ class BackupTable:
 
     def _values(self, line: str) -> list[Any]:
         values = self._cells(line)
+        for place, kind in self._typed.items():
+            if values[place] is not None and not isinstance(values[place], kind):
+                raise ValueError(f"{self.columns[place]} is no {kind.__name__}")
         for place, field in self._adapted.items():
             if values[place] is not None:
                 values[place] = _adapt(field, values[place])
@@ -183,6 +188,14 @@ class BackupTable:
     def _targets(self) -> list[models.Field[Any, Any]]:
         """The fields that say of which type the values are."""
         return [getattr(field, "target_field", field) for field in self.fields]
+
+    @cached_property
+    def _typed(self) -> dict[int, type]:
+        """The places of numbers and of yes or no, with the type of their values."""
+        typed: dict[int, type] = {}
+        for field_type, kind in _TYPES:
+            typed |= {place: kind for place, field in enumerate(self._targets) if isinstance(field, field_type)}
+        return typed
 
     @cached_property
     def _adapted(self) -> dict[int, models.Field[Any, Any]]:

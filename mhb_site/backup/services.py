@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
+from django.core.exceptions import SuspiciousFileOperation
 from django.core.files import File
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage
 from django.core.management import call_command
 from django.core.signing import BadSignature, Signer
-from django.db import IntegrityError, connection, transaction
+from django.db import Error, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from pydantic import BaseModel, Field, ValidationError
@@ -33,6 +34,7 @@ from review.audit import acts, verification
 from review.audit.trail import EVENTS, recording_events
 from review.common.waking import wake_after_commit
 from review.models import Audit, ChainHead, SitePause
+from review.rules.text import is_storable
 
 VERSION = 1  # of the folder's layout
 TABLES = "tables"
@@ -65,7 +67,7 @@ class BackedUpFile(BaseModel):
 class Manifest(BaseModel):
     """What `restore` reads of the manifest of a backup, which somebody may have changed."""
 
-    migrations: list[tuple[str, str]]
+    migrations: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
     tables: dict[str, TableCounts]
     files: list[BackedUpFile]
     secrets: list[str]
@@ -183,25 +185,32 @@ def check(folder: Path) -> dict[str, Any]:
         last_line = (folder / SUMS).read_text(encoding="utf-8").splitlines()[-1]
     except (OSError, ValueError, IndexError, RecursionError):
         raise BackupError(f"{folder} is not a complete backup: {MANIFEST} or {SUMS} is missing or broken.") from None
-    if not isinstance(about, dict) or about.get("backup") != VERSION:
+    if not isinstance(about, dict) or about.get("backup") != VERSION or not is_storable(about):
         raise BackupError(f"{folder} was not written by this version's `backup`.")
     try:
-        Manifest.model_validate(about)
+        Manifest.model_validate(about, strict=True)  # `about` itself is read: a number is not its text
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise BackupError(f"{MANIFEST} is not what `backup` writes, at {place}.") from None
     if last_line != f"{sha256_of(folder / MANIFEST)}  {MANIFEST}":
         raise BackupError(f"{MANIFEST} was changed after the backup was written.")
     for entry in about["files"]:
-        inside = Path(entry["path"])
-        if inside.is_absolute() or ".." in inside.parts:
-            raise BackupError(f"{entry['path']} is not in the backup.")
-        path = folder / inside
-        if not path.is_file():
-            raise BackupError(f"{entry['path']} is missing from the backup.")
-        if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
-            raise BackupError(f"{entry['path']} was changed after the backup was written.")
+        try:
+            _check_file(folder, entry)
+        except OSError as error:
+            raise BackupError(f"{entry['path']} cannot be read ({error.strerror}).") from error
     return about
+
+
+def _check_file(folder: Path, entry: Mapping[str, Any]) -> None:
+    inside = Path(entry["path"])
+    if inside.as_posix() != entry["path"] or inside.is_absolute() or ".." in inside.parts:
+        raise BackupError(f"{entry['path']} is not in the backup.")
+    path = folder / inside
+    if not path.is_file():
+        raise BackupError(f"{entry['path']} is missing from the backup.")
+    if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
+        raise BackupError(f"{entry['path']} was changed after the backup was written.")
 
 
 def seal(folder: Path) -> None:
@@ -250,15 +259,12 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
         raise BackupError("The site's processes use this database: stop them, and restore again.") from error
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, SuspiciousFileOperation, zlib.error) as error:
         raise BackupError(f"A file cannot be read or stored ({type(error).__name__}); nothing was restored.") from error
-    except IntegrityError as error:
+    except Error as error:
         reason = " ".join(str(error).splitlines()[:2])
         raise BackupError(f"Rows do not fit together ({reason}); nothing was restored.") from error
-    absent = list(about["secrets"])
-    if about["secret_key"] == _key_mark():
-        absent.remove("MHB_SECRET_KEY")
-    secrets = tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name))
+    secrets = tuple(name for name in about["secrets"] if not _is_set(name, about["secret_key"]))
     chain = f"{audit.sequence}:{audit.hash}"
     return Backup.of(about["tables"], about["files"], chain=chain, faults=faults, secrets=secrets, sealed=sealed)
 
@@ -297,6 +303,8 @@ def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Ca
         for table in tables:
             path = folder / TABLES / f"{table.name}.jsonl.gz"
             count = table.insert(_lines(path))
+            if count != counts[table.name]["rows"]:
+                raise BackupError(f"{table.name} has {count} rows, and others in {MANIFEST}; nothing was restored.")
             if count:
                 say(f"{table.name}: {count} rows")
     for table in tables:
@@ -308,9 +316,19 @@ def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Ca
 def _restore_files(folder: Path, about: Mapping[str, Any]) -> None:
     for entry in about["files"]:
         kind, _, name = entry["path"].partition("/")
-        if kind in (IMAGES, UPLOADS) and not store(kind).exists(name):
-            with (folder / entry["path"]).open("rb") as file:
-                store(kind).save(name, File(file))
+        if kind not in (IMAGES, UPLOADS) or _is_stored(kind, name, entry["sha256"]):
+            continue
+        # An earlier restore that was refused may have left another file under this name.
+        with (folder / entry["path"]).open("rb") as file:
+            store(kind).save(name, File(file))
+
+
+def _is_stored(kind: str, name: str, sha256: str) -> bool:
+    try:
+        with store(kind).open(name) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except FileNotFoundError:
+        return False
 
 
 def _check_schema(about: Mapping[str, Any]) -> None:
@@ -342,7 +360,10 @@ def _check_migrated() -> set[tuple[str, str]]:
     return applied
 
 
-def _is_set(name: str) -> bool:
+def _is_set(name: str, key_mark: str) -> bool:
+    """Whether this site has a secret of the backup's site. `key_mark`: of that site's key."""
+    if name == "MHB_SECRET_KEY":
+        return key_mark == _key_mark()
     own = name.removeprefix("MHB_").lower()
     return bool(getattr(settings.ENV, own, "") or os.environ.get(name) or os.environ.get(f"{name}_FILE"))
 

@@ -10,6 +10,7 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import InMemoryStorage
 
+from generation.common.storage import Folder
 from mhb_site.backup import services
 
 pytestmark = pytest.mark.plain
@@ -52,6 +53,12 @@ def test_the_folder_may_be_named_from_another(tmp_path: Path, monkeypatch: pytes
         {**GOOD, "migrations": [["review"]]},
         {**GOOD, "tables": {"review_user": {"rows": "many", "last": 0}}},
         {**GOOD, "tables": {"review_user": {"rows": 1, "last": 10**40}}},
+        {**GOOD, "files": [{"path": "images//name", "bytes": 1, "sha256": ""}]},
+        {**GOOD, "files": [{"path": f"images/{'x' * 300}", "bytes": 1, "sha256": ""}]},
+        {**GOOD, "files": [{"path": "manifest.json", "bytes": "1", "sha256": ""}]},
+        {**GOOD, "tables": {"review_user": {"rows": "1", "last": 0}}},
+        {**GOOD, "tables": {"review_user": {"rows": 1, "last": True}}},
+        {**GOOD, "secrets": ["\ud800"]},
         {**GOOD, "secrets": 5},
         {**GOOD, "secret_key": None},
     ],
@@ -61,6 +68,17 @@ def test_anything_else_is_refused_in_a_sentence(tmp_path: Path, manifest: Any) -
     write(tmp_path, manifest)
     with pytest.raises(services.BackupError):
         services.check(tmp_path)
+
+
+def test_what_a_refused_restore_left_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Folder(location=tmp_path / "site")
+    monkeypatch.setattr(services, "store", lambda _kind: kept)
+    kept.save("picture", ContentFile(b"another"))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "picture").write_bytes(b"1")
+    entry = {"path": "images/picture", "bytes": 1, "sha256": hashlib.sha256(b"1").hexdigest()}
+    services._restore_files(tmp_path, {"files": [entry]})
+    assert kept.open("picture").read() == b"1"
 
 
 def test_a_manifest_without_end_is_refused_in_a_sentence(tmp_path: Path) -> None:

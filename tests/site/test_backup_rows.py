@@ -66,8 +66,15 @@ def test_a_line_that_is_no_row_is_quoted(line: str) -> None:
         BackupTable(Endpoint).insert([line])
 
 
-@pytest.mark.parametrize("value", [10**30, "yesterday", [], {"a": 1}], ids=str)
-def test_a_value_of_another_type_is_refused_with_its_row(value: object) -> None:
+OTHER_VALUES: dict[str, list[object]] = {
+    "started_at": [10**30, "once", [], {"a": 1}],
+    "tokens_in": [10**30, "many", 2.5, []],
+    "simulated": ["maybe", 7, []],
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [(name, value) for name in OTHER_VALUES for value in OTHER_VALUES[name]])
+def test_a_value_of_another_type_is_refused_with_its_row(column: str, value: object) -> None:
     Endpoint.objects.create(name="e", url="http://127.0.0.1:9/v1", model="m")
     Call.objects.create(endpoint=Endpoint.objects.get(), seconds=0.5, attempt=1, started_at=timezone.now())
     table = BackupTable(Call)
@@ -75,7 +82,7 @@ def test_a_value_of_another_type_is_refused_with_its_row(value: object) -> None:
     Call.objects.all().delete()
     row = dict(zip(table.columns, json.loads(line), strict=True))
     with pytest.raises(RowError, match=rf"generation_call, row {row['id']} does not fit"):
-        table.insert([json.dumps([*(row | {"tokens_in": value, "started_at": value}).values()])])
+        table.insert([json.dumps([*(row | {column: value}).values()])])
 
 
 def test_a_restore_is_refused_while_another_process_uses_a_table(
