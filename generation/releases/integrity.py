@@ -5,21 +5,23 @@ them. The event of the freeze holds the checksums too, and is part of the chain 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from generation import errors
-from generation.models import Facet, Release, ReleasedSample
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Rubric, Sample
 from generation.releases import queries
 from generation.releases.exporters.base import canonical
 from generation.releases.exporters.jsonl import JsonLinesExporter
 from review.audit import acts
+from review.audit.chain_entries import NOT_OURS
 from review.audit.trail import PERSON_EVENTS
 from review.audit.verification import AuditFault, FaultCode
 from review.models import PersonEvent
+from review.rules.text import whole_number
 
 FROZEN = "frozen"
 REST = "rest_sha256"  # its key in the event; events of older freezes do not have it
@@ -62,17 +64,18 @@ def check_release(release: Release) -> None:
 def faults(heartbeat: Callable[[], None]) -> Iterator[AuditFault]:
     """A fault for each release that differs from the event of its freeze, or is gone."""
     for event in _events():
-        name, _, version = event.data["name"].rpartition("@")
-        release = Release.objects.filter(name=name, version=int(version)).first()
+        reference = str(event.data.get("name"))
+        name, _, version = reference.rpartition("@")
+        release = Release.objects.filter(name=name, version=whole_number(version, 9) or 0).first()
         if release is None or not _is_intact(release, event):
             place = event.sequence
-            yield AuditFault(FaultCode.RELEASE, PERSON_EVENTS, place, place, id=event.pk, name=event.data["name"])
+            yield AuditFault(FaultCode.RELEASE, PERSON_EVENTS, place, place, id=event.pk, name=reference)
         heartbeat()
 
 
 def not_covered() -> list[str]:
     """The releases that were frozen before the event of a freeze held checksums."""
-    recorded = set(_events().values_list("data__name", flat=True))
+    recorded = list(_events().values_list("data__name", flat=True))
     return [release.reference for release in Release.objects.order_by("pk") if release.reference not in recorded]
 
 
@@ -82,11 +85,32 @@ def _events() -> QuerySet[PersonEvent]:
 
 
 def _is_intact(release: Release, event: PersonEvent) -> bool:
+    try:
+        return _has_digests(release, event.data)
+    except NOT_OURS:  # values that no freeze stored
+        return False
+
+
+def _has_digests(release: Release, recorded: Mapping[str, Any]) -> bool:
     for split, column in COLUMNS.items():
-        recorded = event.data[column]
-        if getattr(release, column) != recorded or _digest(release, split) != (recorded or NO_LINES):
+        digest = recorded[column]
+        if getattr(release, column) != digest or _digest(release, split) != (digest or NO_LINES):
             return False
-    return REST not in event.data or _rest_digest(release) == event.data[REST]
+    return _has_links(release) and (REST not in recorded or _rest_digest(release) == recorded[REST])
+
+
+def _has_links(release: Release) -> bool:
+    """Whether versions, arms and polarities, by which numbers are counted, are the frozen ones."""
+    frozen = ("key", "task", "exported__version", "exported__arm")
+    linked_to = ("version__number", "version__sample_id", "version__sample__arm")
+    for chunk in queries.in_order(release, "", *frozen, *linked_to):
+        for key, task, number, arm, linked_number, sample, linked_arm in chunk:
+            linked = (Sample.key_of(release.benchmark, task, sample), linked_number, linked_arm)
+            if linked != (key, number, arm or linked_arm):  # older releases have no arms
+                return False
+    own = Rubric.objects.filter(version=OuterRef("sample__version"), key=OuterRef("key"))
+    changed = ReleasedRubric.objects.filter(Exists(own.exclude(polarity=OuterRef("polarity"))), sample__release=release)
+    return not changed.exclude(polarity="").exists()
 
 
 def _rest_digest(release: Release) -> str:

@@ -4,11 +4,13 @@ Compared are role, open, paused, senior, admin access, second factors.
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.dispatch import receiver
 
+from review.audit.chain_entries import NOT_OURS
 from review.audit.trail import record_person, recording_events
 from review.models import PersonEvent, User, account_created
 
@@ -67,11 +69,12 @@ def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
     recorded: dict[int, dict[str, Any]] = {}
     events = PersonEvent.objects.filter(person__in=accounts, kind__in=TELLING)
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
-        values = data
-        if kind == Kind.EDITED:
-            values = data.get("after", {})
-        attributes = {name: values[name] for name in ATTRIBUTES if name in values}
-        recorded.setdefault(person, {}).update(IMPLIED_DATA.get(kind, {}), **attributes)
+        with suppress(*NOT_OURS):  # the check of the chain names such an event
+            values = data
+            if kind == Kind.EDITED:
+                values = data.get("after", {})
+            attributes = {name: values[name] for name in ATTRIBUTES if name in values}
+            recorded.setdefault(person, {}).update(IMPLIED_DATA.get(kind, {}), **attributes)
     result = []
     for user in users:
         if user.pk not in recorded:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from review.audit.chain_entries import NOT_OURS
 from review.models import (
     Case,
     ChainHead,
@@ -74,7 +75,7 @@ def _recorded(cases: Collection[int]) -> dict[int, Facts]:
         if kind == Kind.OPENED:
             facts.setdefault(case, {**_none(), STATE: (State.PRIMARY, "")})
         elif case in facts:
-            with suppress(KeyError, TypeError):  # an event that was altered: the check of the chain names it
+            with suppress(*NOT_OURS):  # an event that was altered: the check of the chain names it
                 _add(facts[case], kind, actor, data)
     return facts
 
@@ -125,6 +126,9 @@ def altered_forms() -> Iterator[tuple[str, int]]:
         list(ChainHead.objects.select_for_update())
         forms = ReviewForm.objects.values_list("benchmark", "version", "design")
         stored = {(benchmark, version, form_digest(design)) for benchmark, version, design in forms}
+        recorded: set[tuple[Any, Any, Any]] = set()
         events = PersonEvent.objects.filter(kind=PersonEvent.Kind.FORM)
-        recorded = set(events.values_list("data__benchmark", "data__version", "data__digest"))
+        for data in events.values_list("data", flat=True):
+            with suppress(*NOT_OURS):
+                recorded.add((str(data["benchmark"]), int(data["version"]), data["digest"]))
     yield from sorted({(benchmark, version) for benchmark, version, _digest in stored ^ recorded})

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
@@ -18,6 +19,7 @@ from review.audit.trail import ANCHOR, CHAIN_NAMES, CHECKPOINTS, EVENTS, OTHER_C
 from review.common.waking import wake_after_commit
 from review.models import Audit, Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.answers import shown
+from review.rules.limits import MAX_ID
 from review.rules.permissions import Can, require
 
 CHUNK = 1000  # rows in memory at a time
@@ -232,7 +234,7 @@ def _check_chain(
             yield AuditFault(FaultCode.MISSING, name, sequence + 1, row.sequence - 1)
             has_predecessor = False
         sequence = row.sequence
-        if chain_entries.digest(chain_entries.entry(row, head.key)) != row.hash:
+        if not _is_as_hashed(row, head.key, row.sequence):
             original = None
             if audit.faults_count < MAX_STORED_FAULTS:
                 original = _original_sequence(model, row, head.key)
@@ -251,7 +253,7 @@ def _check_chain(
                 yield AuditFault(FaultCode.OTHER_ANCHOR, name, sequence, sequence, **where)
             has_predecessor, hash_ = True, row.hash
             last_id, last_case = row.pk, where["case"]
-        if row.kind == SUBMITTED and model is Event:
+        if row.kind == SUBMITTED and model is Event and isinstance(row.data, dict):
             yield from reviews.add(row)
     yield from reviews.compare()
     if sequence < head.sequence:
@@ -282,7 +284,7 @@ def _check_recorded_ends(chain: str, upto: int) -> Iterator[AuditFault]:
         for place, data in chunk:
             try:
                 name, sequence, hash_ = parse_anchor(str(data[ANCHOR]))
-            except ValueError:  # not written by this site: its own chain has a fault there
+            except chain_entries.NOT_OURS:  # its own chain has a fault there
                 continue
             if name == chain:
                 recorded.setdefault(sequence, (hash_, place))
@@ -302,9 +304,17 @@ def _original_sequence(model: type[Chained], row: Any, key: str) -> int | None:
     rows = model._default_manager.order_by()
     before = rows.filter(hash=row.previous).values_list("sequence", flat=True).first() or 0
     for place in (before + 1, rows.filter(pk__lt=row.pk).count() + 1):
-        if chain_entries.digest(chain_entries.entry(row, key, sequence=place)) == row.hash:
+        if _is_as_hashed(row, key, place):
             return place
     return None
+
+
+def _is_as_hashed(row: Any, key: str, place: int) -> bool:
+    """Whether an event is what its hash says, at this position in the chain."""
+    try:
+        return bool(chain_entries.digest(chain_entries.entry(row, key, sequence=place)) == row.hash)
+    except chain_entries.NOT_OURS:
+        return False
 
 
 def resealed_digests() -> dict[int, str]:
@@ -313,7 +323,8 @@ def resealed_digests() -> dict[int, str]:
     rows = PersonEvent.objects.filter(kind__in=changed).order_by("sequence")
     digests: dict[int, str] = {}
     for data in rows.values_list("data", flat=True):
-        digests |= {int(pk): digest for pk, digest in data["reviews"].items()}
+        with suppress(*chain_entries.NOT_OURS):
+            digests |= {int(pk): digest for pk, digest in data["reviews"].items()}
     return digests
 
 
@@ -330,7 +341,7 @@ class _Reviews:
     def add(self, row: Event) -> Iterator[AuditFault]:
         """Add a submission event; compares once `CHUNK` of them are waiting."""
         review = row.data.get("review")
-        if not isinstance(review, int) or review < 1 or review in self._seen:
+        if not isinstance(review, int) or not 1 <= review <= MAX_ID or review in self._seen:
             yield self._fault(FaultCode.REVIEW_MISSING, row, review)
             return
         self._seen.add(review)
@@ -351,7 +362,7 @@ class _Reviews:
             self.checked += 1
             if "digest" not in data:
                 self.unsealed += 1
-            elif self._resealed.get(pk, data["digest"]) != chain_entries.review_digest(review, self._key):
+            elif self._resealed.get(pk, data["digest"]) != self._digest(review):
                 yield self._fault(FaultCode.REVIEW_ALTERED, row, pk)
 
     def unrecorded(self) -> Iterator[AuditFault]:
@@ -363,6 +374,12 @@ class _Reviews:
         for pk, case in rows:
             if pk not in self._seen and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
                 yield AuditFault(FaultCode.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
+
+    def _digest(self, review: Review) -> str:
+        try:
+            return chain_entries.review_digest(review, self._key)
+        except chain_entries.NOT_OURS:
+            return ""
 
     def _fault(self, what: FaultCode, row: Event, review: int | None) -> AuditFault:
         place = row.sequence

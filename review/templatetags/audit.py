@@ -8,6 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from review.audit.chain_entries import NOT_OURS
 from review.models import PersonEvent
 
 register = template.Library()
@@ -38,7 +39,11 @@ NAMING = ("what", "name", "changes", "before", "after", "digest", "anchor")
 @register.filter
 def details(event: PersonEvent) -> SafeString:
     """What was done, what changed from which value to which, and what else is known."""
-    return format_html_join(" · ", "{}", ((part,) for part in _parts(event.data)))
+    try:
+        parts = list(_parts(event.data))
+    except NOT_OURS:
+        parts = [str(event.data)]
+    return format_html_join(" · ", "{}", ((part,) for part in parts))
 
 
 def _parts(data: Mapping[str, Any]) -> Iterator[SafeString | str]:

@@ -1,6 +1,7 @@
 """Releases are compared with the event of their freeze: by checks, before exports and runs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -9,7 +10,7 @@ from django.urls import reverse
 from evaluation.models import Run
 from evaluation.runs import adding
 from generation import errors
-from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Rubric, Sample
 from generation.releases import export, integrity, services
 from generation.releases.freezing.composition import Composition
 from review.audit import verification
@@ -36,7 +37,7 @@ def faults() -> list[tuple[str, str]]:
     return [(fault.what.value, fault.name) for fault in verification.faults(check)]
 
 
-def alter(table: str, column: str, value: str, pk: int) -> None:
+def alter(table: str, column: str, value: Any, pk: int) -> None:
     """Change a row of a release, as somebody could who may drop the triggers."""
     with unprotected(table):
         sql(f"UPDATE {table} SET {column} = %s WHERE id = %s", value, pk)
@@ -89,16 +90,35 @@ def test_an_altered_sample_is_named_and_neither_exported_nor_run(
         ("generation_release", "counts", "{}"),
         ("generation_release", "canary", "none"),
         ("generation_release", "simulated", "0"),
+        ("generation_releasedsample", "exported", "{}"),
+        ("generation_releasedsample", "exported", "[]"),
+        ("generation_releasedrubric", "traps", "1e999"),
     ],
 )
 def test_what_is_in_no_line_of_a_release_is_covered(release: Release, table: str, column: str, value: str) -> None:
     rows = {
         "generation_facet": Facet.objects.filter(rubric__sample__release=release),
         "generation_releasedsample": ReleasedSample.objects.filter(release=release),
+        "generation_releasedrubric": ReleasedRubric.objects.filter(sample__release=release),
         "generation_release": Release.objects.filter(pk=release.pk),
     }
     alter(table, column, value, rows[table].earliest("pk").pk)
     assert faults() == [("release", "halves@1")]
+
+
+@pytest.mark.parametrize("link", ["version", "arm", "polarity"])
+def test_what_numbers_are_counted_by_is_what_was_frozen(release: Release, link: str) -> None:
+    """Rates are of an arm and a polarity, which stand beside the rows of the release."""
+    first, second = ReleasedSample.objects.filter(release=release).order_by("pk")
+    rubric = ReleasedRubric.objects.filter(sample=first).exclude(polarity="").earliest("pk")
+    if link == "version":
+        alter("generation_releasedsample", "version_id", second.version_id, first.pk)
+    elif link == "arm":
+        Sample.objects.filter(pk=first.version.sample_id).update(arm=Sample.Arm.CONTROL)
+    else:
+        other = {"must": "must not", "must not": "must"}[rubric.polarity]
+        Rubric.objects.filter(version=first.version_id, key=rubric.key).update(polarity=other)
+    assert ("release", "halves@1") in faults(), "and another release of the same sample"
 
 
 def test_a_facet_removed_or_added_is_named(release: Release) -> None:

@@ -279,6 +279,45 @@ def test_tampering_is_found_and_named(manipulation: str, events: list[Event]) ->
     assert chain_faults == placed
 
 
+NOT_DATA = [
+    "[]",
+    '"anchor"',
+    '["anchor"]',
+    "7",
+    "null",
+    "{}",
+    '{"review": 1e999}',
+    '{"reviews": 5, "after": 5, "version": [], "case": "x"}',
+]
+
+
+@pytest.mark.parametrize("data", NOT_DATA)
+def test_an_event_that_no_site_writes_ends_no_check(data: str, events: list[Event], adela: User, ana: User) -> None:
+    """Whatever stands in the place of its data, the event is named, and so is what comes after."""
+    with trail.recording_events():
+        for kind in PersonEvent.Kind:
+            trail.record_person(ana, kind, adela, reviews={}, what="frozen", name="r@1")
+    altered = {}
+    for model in (Event, PersonEvent):
+        table = model._meta.db_table
+        rows = model._default_manager.order_by("sequence").in_bulk(field_name="sequence")
+        last_of_kind = {row.kind: row.sequence for row in rows.values() if row.data != json.loads(data)}
+        altered[table] = sorted(last_of_kind.values())
+        with unprotected(table):
+            for sequence in altered[table]:
+                sql(f"UPDATE {table} SET data = %s WHERE sequence = %s", data, sequence)
+    found = [(fault.chain, fault.sequence) for fault in verification.check(Audit()) if fault.what == FaultCode.ALTERED]
+    for model in (Event, PersonEvent):
+        places = [place for chain, place in found if chain == model._meta.model_name]
+        assert places == altered[model._meta.db_table]
+    client = Client()
+    client.force_login(adela)
+    for name in ("audit", "audit-site"):
+        for query in ("", "?format=csv"):
+            answer = client.get(reverse(f"review:{name}") + query)
+            assert (answer.status_code, bool(b"".join(answer))) == (200, True)
+
+
 def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
     anchors = {"event": {event.sequence: event.hash for event in (events[5], events[-1])}}
     assert faults(anchors=anchors) == []
