@@ -279,7 +279,8 @@ def _endings(report: Report) -> list[str]:
     notes = []
     for odd in report.oddities:
         if odd.ending:
-            what = f"ended in an unknown way ({odd.ending}) and are left out"
+            name = text_tables.markdown_cell(odd.ending)
+            what = f"ended in an unknown way ({name}) and are left out"
         else:
             what = "still begin like reasoning, which the judge may have read"
         notes.append(f"- {odd.endpoint}: {odd.responses} responses {what}.")

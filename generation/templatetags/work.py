@@ -16,6 +16,7 @@ from generation.recipes.registry import module
 from generation.releases.freezing.composition import EXCLUSIONS
 from generation.sources import oddities, record_kinds, translated_reasons
 from generation.trials import findings
+from review.common.text_tables import markdown_cell
 
 register = template.Library()
 
@@ -78,10 +79,7 @@ def sign(status: str) -> str:
     return _BADGES.get(status, status)
 
 
-@register.filter
-def cell(text: str) -> str:
-    """Format text for a Markdown table cell: on one line, without characters that end the cell."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+register.filter("cell", markdown_cell)
 
 
 @register.filter

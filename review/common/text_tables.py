@@ -1,9 +1,14 @@
 """Tables as lines of Markdown and of LaTeX; cells are plain text, and are escaped here."""
 
+import re
 from collections.abc import Iterable, Sequence
 
+# What ends a cell, or begins a link, an image, code or HTML; a `<` before a space or digit is none.
+_MARKUP = re.compile(r"[\\|\[`]|<(?=[A-Za-z/!?])")
+
 _TEX_ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-                "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "<": "$<$", ">": "$>$"}  # fmt: skip
+                "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "<": "$<$", ">": "$>$",
+                "[": "{[}", "*": "{*}"}  # fmt: skip  # after the end of a line, both would be its arguments
 
 
 def markdown(head: Sequence[object], rows: Iterable[Iterable[object]], *, numbers: int = 0) -> list[str]:
@@ -27,8 +32,8 @@ def _markdown_line(cells: Iterable[object]) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    """A value on one line, which ends no cell of a table."""
-    return " ".join(str(value).replace("|", "\\|").split())
+    """A value as plain text on one line, which ends no cell of a table."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(str(value).split()))
 
 
 def latex(caption: str, head: Sequence[object], rows: Iterable[Iterable[object]]) -> list[str]:

@@ -14,7 +14,6 @@ from generation import errors
 from generation.models import Release
 from generation.releases import data_card, export, queries, services
 from generation.releases.freezing.composition import Composition
-from generation.templatetags.work import cell
 from review.models import User
 from tests.benchmarks.medhal.statements import create_approved_samples, statement
 from tests.conftest import PHYSICIANS, accounts_of
@@ -100,6 +99,7 @@ def test_hf_takes_releases_that_are_no_single_questions(tmp_path: Path) -> None:
     assert fields["configs"][0]["data_files"] == [{"split": "test", "path": "test.parquet"}]
 
 
-def test_no_text_ends_its_cell_of_a_table() -> None:
-    assert cell("a | b\nc") == r"a \| b c"
-    assert cell(r"a \| b") == r"a \\\| b"  # an escaped backslash, and an escaped bar
+def test_a_value_of_a_record_is_no_markup_of_the_card(first: Release) -> None:
+    release = Release.objects.get(pk=first.pk)
+    release.counts = {"theme": {"a | b\n# c ![d](https://e)": {"samples": 1, "rubrics": 1}}}
+    assert r"| a \| b # c !\[d](https://e) | 1 | 1 |" in data_card.data_card(release)
