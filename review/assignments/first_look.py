@@ -20,11 +20,11 @@ from review.turns.checks import check_limits, highlight_problems, with_allowed_h
 from review.turns.turn import ReviewTurn, requires_first_look, turn_of
 
 
-def reveal(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision: int = 0) -> ReviewTurn:
+def reveal(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision: int | None = None) -> ReviewTurn:
     """Commit the first look for good, reveal the rest of the case, and renew the lease.
 
     Only answers to first-look questions count. A second call changes nothing.
-    `revision` (0: none) as for `services.submit`. Returns the turn that follows.
+    `revision` as for `services.submit`. Returns the turn that follows.
 
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.

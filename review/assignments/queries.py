@@ -34,7 +34,8 @@ def retractable_review(physician: User) -> Review | None:
 
 def is_retractable(review: Review) -> bool:
     """Whether one of the physician's reviews seems retractable, as above."""
-    return _is_open(_with_later_work(visibility.reviews_by(review.physician)).get(pk=review.pk))
+    found = _with_later_work(visibility.reviews_by(review.physician)).filter(pk=review.pk).first()
+    return found is not None and _is_open(found)
 
 
 def _with_later_work(reviews: QuerySet[Review]) -> QuerySet[Review]:

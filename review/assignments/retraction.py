@@ -141,6 +141,8 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> bool:
     case = lock_open_case(case_id)
     in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
     own_reviews = [review for review in in_order if review.physician_id == person_id]
+    if not own_reviews:
+        return False  # undone by their author since the cases were listed
     is_built_on = in_order[len(in_order) - len(own_reviews) :] != own_reviews
     if is_built_on or Rewording.objects.filter(case=case).exists():
         raise errors.NotUndoable

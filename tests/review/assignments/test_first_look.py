@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 
 from review import errors
-from review.assignments import claims, first_look
+from review.assignments import claims, first_look, services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.questions import Answer, Answers, Problem
@@ -33,6 +33,7 @@ from tests.review.factories import (
 from tests.review.pages import Browse, text_of
 
 pytestmark = pytest.mark.django_db
+NO_TOKEN = uuid.UUID(int=0)
 SEALED = ("Neurostatin?", "does not exist", "Gives no dose", "definitely false", "why it came back", "Disputed")
 
 
@@ -147,7 +148,7 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
     first_look_case()
     assignment = claim(ana)
     with pytest.raises(errors.Incomplete) as caught:
-        first_look.reveal(turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), Answers({"natural": answer}))
+        first_look.reveal(turn_at(ana, assignment), assignment.token or NO_TOKEN, Answers({"natural": answer}))
     assert caught.value.problems == [problem]
     assert not FirstLook.objects.exists()
     assert not ReviewTurn(ana, assignment).is_revealed
@@ -156,7 +157,7 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
 def test_only_answers_to_first_look_questions_are_stored(ana: User) -> None:
     first_look_case()
     assignment = claim(ana)
-    first_look.reveal(turn_at(ana, assignment), assignment.token or uuid.UUID(int=0), full_rejection())
+    first_look.reveal(turn_at(ana, assignment), assignment.token or NO_TOKEN, full_rejection())
     stored = FirstLook.objects.get().answers
     assert stored["questions"] == {"natural": {"value": "yes", "note": ""}}
     assert (stored["verdict"], stored["rubrics"], stored["citations"]) == ("", {}, [])
@@ -183,13 +184,27 @@ def test_a_first_look_renews_the_lease_and_is_fenced(ana: User, bo: User, clock:
     assert assignment.lease_until > before
     with pytest.raises(errors.NotAssigned):
         first_look.reveal(
-            turn_at(bo, assignment), assignment.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")})
+            turn_at(bo, assignment), assignment.token or NO_TOKEN, Answers({"natural": Answer("yes")})
         )
     clock.advance(minutes=16)
     taken = claim(bo)
     assert taken.pk == assignment.pk
     with pytest.raises(errors.LeaseLost):
         take_first_look(assignment)
+
+
+def test_a_first_look_that_arrives_too_late_replaces_the_draft_of_a_client_that_checks_none(
+    ana: User, adela: User
+) -> None:
+    case = first_look_case()
+    assignment = claim(ana)
+    turn = turn_at(ana, assignment)
+    services.save_draft(turn, turn.assignment.token or NO_TOKEN, Answers({"natural": Answer("no")}), revision=0)
+    cases_services.withdraw(case.pk, actor=adela, reason="Wrong patient.")
+    with pytest.raises(errors.CaseClosed) as late:
+        first_look.reveal(turn_at(ana, assignment), assignment.token or NO_TOKEN, Answers({"natural": Answer("yes")}))
+    assert not late.value.detail
+    assert assignment.drafts.get().answers["questions"]["natural"]["value"] == "yes"
 
 
 def test_whoever_takes_over_the_case_takes_an_own_first_look(ana: User, bo: User, clock: Clock) -> None:
@@ -212,7 +227,7 @@ def test_whoever_claims_the_case_again_needs_no_second_first_look(ana: User, clo
     first_look_case()
     assignment = claim(ana)
     take_first_look(assignment, natural="no")
-    claims.release(ana, assignment.pk, assignment.token or uuid.UUID(int=0))
+    claims.release(ana, assignment.pk, assignment.token or NO_TOKEN)
     again = claim(ana)
     assert ReviewTurn(ana, again).is_revealed
     first_look = take_first_look(again)

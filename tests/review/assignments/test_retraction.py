@@ -366,3 +366,11 @@ def test_an_earlier_review_is_corrected_from_its_page_with_a_reason(browse: Brow
     assert second.case.title in listed
     assert first.case.title not in listed, "a retracted review is none"
     assert second.case.title not in browse(ana).get(reverse("review:mine"), {"verdict": "reject"}).content.decode()
+
+
+def test_a_review_that_another_window_has_retracted_is_not_offered(ana: User) -> None:
+    case_in_secondary(ana)
+    review = Review.objects.get()
+    assert queries.is_retractable(review)
+    retract(review)
+    assert not queries.is_retractable(review)

@@ -138,3 +138,22 @@ def test_the_other_adjudicator_waits_for_the_one_who_votes_instead(
     assert (discussing.phase, discussing.hold) == ("discuss", "held")
     claim_and_submit(chen, approval())
     assert audit_cases.mismatches(list(Case.objects.values_list("pk", flat=True))) == []
+
+
+def test_a_review_undone_while_others_are_set_aside_stops_nothing(
+    ana: User, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case_in_secondary(ana)
+    case_in_secondary(ana, number=2)
+    last = Review.objects.filter(physician=ana).order_by("-id")[0]
+    lock_case = retraction.lock_open_case
+
+    def after_an_undo(case_id: int) -> Case:
+        if not hasattr(last, "retraction"):
+            monkeypatch.setattr(retraction, "lock_open_case", lock_case)
+            retraction.retract(ana, last.pk)
+        return lock_case(case_id)
+
+    monkeypatch.setattr(retraction, "lock_open_case", after_an_undo)
+    result = retraction.set_aside(ana.pk, actor=adela, reason=REASON)
+    assert (result.cases, result.built_on, result.closed) == (1, 0, 0)
