@@ -18,13 +18,8 @@ from review.turns.turn import counted_reviews as counted_reviews
 Hold = Assignment.Hold
 
 
-def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opinion]:
-    """The reviews of a case as input to the state machine, in order of submission.
-
-    Pass `reviews` if the reviews that count are already loaded.
-    """
-    if reviews is None:
-        reviews = list(counted_reviews().filter(case=case).order_by("id"))
+def opinions(case: Case, reviews: Collection[Review]) -> list[Opinion]:
+    """The reviews of a case that count, in order of submission, as input to the state machine."""
     policy, form = case.frozen.policy, case.frozen.form
     several_roles = any(review.role != Role.PRIMARY for review in reviews)
     compared_part = None
@@ -43,11 +38,8 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
         if answers.declaration:
             declared = Declaration(answers.declaration)
         outcomes = RewordingOutcome.objects.filter(rewording__review=review).values_list("consent", flat=True)
-        given = None
-        if declared is Declaration.WORDING:
-            given = outcomes.first()
         consent = None
-        if given:
+        if declared is Declaration.WORDING and (given := outcomes.first()):
             consent = Consent(given)
         result.append(replace(opinion, wording=compared_part(form, answers), declared=declared, consent=consent))
     return result
@@ -64,9 +56,9 @@ HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
 _HOLD_ENDS = (*RELEASED_BY_HOLDER, Event.Kind.EXPIRED, Event.Kind.REASSIGNED)
 
 
-def count_released_cases(physician: User, within: timedelta) -> int:
-    """How many times the physician returned or declined a case during the last `within`."""
-    since = timezone.now() - within
+def count_released_cases(physician: User) -> int:
+    """How many times the physician returned or declined a case during the last hour."""
+    since = timezone.now() - HOUR
     return Event.objects.filter(actor=physician, kind__in=RELEASED_BY_HOLDER, at__gte=since).count()
 
 
@@ -150,17 +142,3 @@ def submission_effect(review: Review) -> str:
 def _original(copy: Case) -> Case | None:
     spec = copy.frozen
     return Case.objects.filter(lineage=spec.lineage, version=spec.version, kind=Case.Kind.WORK).first()
-
-
-def assignments_of(case: Case) -> QuerySet[Assignment]:
-    """All assignments of `case`, with their holders."""
-    return _assignments().filter(case=case).order_by("id")
-
-
-def held_assignments() -> QuerySet[Assignment]:
-    """All assignments that physicians hold now, the one whose lease ends first coming first."""
-    return _assignments().filter(hold=Hold.HELD).order_by("lease_until")
-
-
-def _assignments() -> QuerySet[Assignment]:
-    return Assignment.objects.select_related("case", "physician", "reserved_for")

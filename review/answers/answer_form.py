@@ -44,7 +44,6 @@ from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     BLOCKING_VALUES,
     AddedRubric,
-    Answer,
     Answers,
     Choice,
     Citation,
@@ -111,6 +110,34 @@ class _ControlBuilder:
             about = translate(level.about) or str(HARMS.get(level.value, ""))
             options.append(Option(level.value, translate(level.label), about=about))
         return options
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The places of the questions that are always asked, among these."""
+        always_asked = [question.key for question in self.form.questions if not question.when]
+        return {key: place for place, key in enumerate(always_asked, 1)}
+
+    def heading(self, question: Question) -> str:
+        title = translate(question.label)
+        if question.key in self.places:
+            return f"{self.places[question.key]} {title}"
+        return title
+
+    @cached_property
+    def question_with_sources(self) -> Question | None:
+        """The one question with which sources are entered, preferably an unconditional one."""
+        candidates = [question for question in self.form.questions if requires_evidence(question)]
+        if not candidates:
+            return None
+        chosen = candidates[0]
+        for question in candidates:
+            if not question.when:
+                chosen = question
+                break
+        if not chosen.about:
+            return chosen
+        repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
+        return [question for question in candidates if question.key.partition(":")[0] == repeated][-1]
 
     def severity(self, name: str, value: str, id_: str = "") -> Control:
         return self.control(name, value, self.levels_of_harm, id_=id_)
@@ -276,7 +303,7 @@ def _question(
     blocks: Sequence[Block],
 ) -> ControlRow:
     name, id_ = f"question.{question.key}", f"question-{number}"
-    answer = answers.questions.get(question.key, Answer())
+    answer = answers.answer(question.key)
     options, kinds = [], dict[str, None]()
     for choice in question.choices:
         options.append(
@@ -292,7 +319,7 @@ def _question(
     return ControlRow(
         number=number,
         title=translate(question.label),
-        heading=_heading(builder.form, question),
+        heading=builder.heading(question),
         choice=builder.control(name, answer.value, options, id_=id_, chosen=chosen),
         note=builder.control(f"{name}.note", answer.note, id_=f"{id_}-note"),
         when=_field_and_value(question.when),
@@ -302,18 +329,10 @@ def _question(
         asks=translate(question.asks),
         about=subject_label(question.about),
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
-        sources=question is _question_with_sources(builder.form),
+        sources=question is builder.question_with_sources,
         blocks=tuple(shown_here),
         committed=is_committed,
     )
-
-
-def _heading(form: Form, question: Question) -> str:
-    always_asked = [each for each in form.questions if not each.when]
-    title = translate(question.label)
-    if question in always_asked:
-        return f"{always_asked.index(question) + 1} {title}"
-    return title
 
 
 def _required_with(choice: Choice) -> str:
@@ -337,26 +356,10 @@ def _condition(form: Form, when: str) -> str:
     return ""
 
 
-def _question_with_sources(form: Form) -> Question | None:
-    """The one question with which sources are entered, preferably an unconditional one."""
-    candidates = [question for question in form.questions if requires_evidence(question)]
-    if not candidates:
-        return None
-    chosen = candidates[0]
-    for question in candidates:
-        if not question.when:
-            chosen = question
-            break
-    if not chosen.about:
-        return chosen
-    repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
-    return [question for question in candidates if question.key.partition(":")[0] == repeated][-1]
-
-
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
     """How each rubric's wording was corrected, in the order of the form, as in `fill_form`."""
     return tuple(
-        Correction(number, _correction_diff(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
+        Correction(number, _correction_diff(rubric, answers.finding(rubric.key)))
         for number, rubric in enumerate(form.rubrics, 1)
     )
 
@@ -389,11 +392,11 @@ def _rubric(
     trap_levels: Mapping[str, str],
 ) -> ControlRow:
     form, name, id_ = builder.form, f"rubric.{rubric.key}", f"rubric-{number}"
-    finding = answers.rubrics.get(rubric.key, RubricAnswer())
+    finding = answers.finding(rubric.key)
     options = [
         Option(value, str(label), requires=_REQUIRED_WITH.get(value, ""), blocks=value in BLOCKING_VALUES)
         for value, label in FINDINGS.items()
-        if value != "removed" or form.rubrics_editable
+        if value in form.findings
     ]
     offered = offers.get(rubric.key, ())
     options += [

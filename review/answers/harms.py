@@ -6,7 +6,7 @@ A rubric has the worst level of its traps, unless it was given a level of its ow
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from review.rules.questions import Answers, Form, Problem, RubricAnswer, RubricText
+from review.rules.questions import Answers, Form, Problem, RubricText
 
 
 def worst_level(form: Form, levels: Sequence[str]) -> str:
@@ -35,20 +35,16 @@ def _most_frequent_level(answers: Answers, rubrics: Sequence[RubricText]) -> str
     """The level that most of these rubrics have; of several, the first one; "" without any."""
     levels: Counter[str] = Counter()
     for rubric in rubrics:
-        if level := _severity(answers, rubric):
+        if level := answers.finding(rubric.key).severity:
             levels[level] += 1
     if not levels:
         return ""
     return max(levels, key=levels.__getitem__)
 
 
-def _severity(answers: Answers, rubric: RubricText) -> str:
-    return answers.rubrics.get(rubric.key, RubricAnswer()).severity
-
-
 def own_level(form: Form, answers: Answers, rubric: RubricText, levels: Mapping[str, str]) -> str:
     """The level of a rubric if it differs from its traps', else "". `levels`: of the traps."""
-    level = _severity(answers, rubric)
+    level = answers.finding(rubric.key).severity
     if level == worst_level(form, [levels[tag] for tag in rubric.tags]):
         return ""
     return level

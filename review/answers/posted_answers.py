@@ -21,6 +21,7 @@ from review.rules.questions import (
     RubricAnswer,
     RubricText,
 )
+from review.rules.text import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +155,12 @@ class _PostedForm:
                 self.text(f"{row}.quote"),
                 self.text(f"{row}.label"),
                 self.text(f"{row}.passage"),
-                _number(self.text(f"{row}.start")),
-                _number(self.text(f"{row}.end")),
+                whole_number(self.text(f"{row}.start"), 8) or 0,
+                whole_number(self.text(f"{row}.end"), 8) or 0,
             )
             yield locate_highlight(typed, texts)
         if self.do == "add-highlight":
             yield Highlight()
-
-
-def _number(text: str) -> int:
-    if re.fullmatch("[0-9]{1,8}", text):
-        return int(text)
-    return 0
 
 
 def _with_kind(citation: Citation, form: Form) -> Citation:

@@ -242,7 +242,7 @@ def _verdict_line(form: Form, columns: Sequence[ReviewColumn]) -> ComparedLine:
 def _question_line(question: Question, columns: Sequence[ReviewColumn]) -> ComparedLine:
     cells, values = [], []
     for column in columns:
-        answer = column.answers.questions.get(question.key, Answer())
+        answer = column.answers.answer(question.key)
         cells.append(ComparedCell(column.who, answer_text(question, answer), answer.note))
         if answer.value:  # free text has none, nor has what a stage was not asked
             values.append(answer.value)
@@ -254,7 +254,7 @@ def _question_line(question: Question, columns: Sequence[ReviewColumn]) -> Compa
 def _rubric_line(form: Form, rubric: RubricText, columns: Sequence[ReviewColumn]) -> ComparedLine:
     cells, decisions = [], []
     for column in columns:
-        finding = column.answers.rubrics.get(rubric.key, RubricAnswer())
+        finding = column.answers.finding(rubric.key)
         diff: tuple[Span, ...] = ()
         if finding.value == "corrected":
             diff = diff_words(rubric.criterion, finding.wording)
@@ -406,10 +406,10 @@ def plain_text(form: Form, answers: Answers) -> str:
     """All answers as plain text, to be copied."""
     entries: list[tuple[str, str, str]] = []  # title, value, note
     for question in form.questions:
-        answer = answers.questions.get(question.key, Answer())
+        answer = answers.answer(question.key)
         entries.append((question_title(question), answer_text(question, answer), answer.note))
     for number, rubric in enumerate(form.rubrics, 1):
-        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        finding = answers.finding(rubric.key)
         title = gettext("Rubric %(number)s") % {"number": number}
         entries.append((title, _finding_text(form, finding), _joined("\n", finding.wording, finding.note)))
     for line in _added_lines(form, answers):

@@ -6,7 +6,6 @@ The policy may require the password, a code of the physician's second factor, or
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
 from allauth.mfa import app_settings as mfa
 from allauth.mfa.models import Authenticator
@@ -23,19 +22,8 @@ from review.turns.turn import ReviewTurn
 SIGNED_AS = 200  # characters of the name under a review
 
 
-class Meaning(StrEnum):
-    """The meaning of a signature under a review."""
-
-    REVIEW = "review"
-    VERIFICATION = "verification"
-    ADJUDICATION = "adjudication"
-
-
-MEANINGS = {
-    State.PRIMARY: Meaning.REVIEW,
-    State.SECONDARY: Meaning.VERIFICATION,
-    State.ADJUDICATION: Meaning.ADJUDICATION,
-}
+# The meaning of a signature under a review of each stage.
+MEANINGS = {State.PRIMARY: "review", State.SECONDARY: "verification", State.ADJUDICATION: "adjudication"}
 
 
 def signing_name(physician: User) -> str:

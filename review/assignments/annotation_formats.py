@@ -12,7 +12,6 @@ from typing import Any
 from review.rules import limits
 from review.rules.blocks import Block
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import RUBRIC_VALUES
 from review.rules.text import is_storable
 
 LABEL_STUDIO, ARGILLA = TOOLS = "label-studio", "argilla"
@@ -74,16 +73,12 @@ def tasks(case: int, spec: CaseSpec) -> Iterator[Task]:
     for question in form.questions:
         asked = " – ".join(filter(None, (question.label, question.asks or question.help)))
         yield task(f"question.{question.key}", asked, ((choice.value, choice.label) for choice in question.choices))
-    if form.rubrics_editable:
-        values = RUBRIC_VALUES
-    else:
-        values = RUBRIC_VALUES[:-1]
     levels = tuple((level.value, level.label) for level in form.severities)
     for rubric in form.rubrics:
         yield task(
             f"rubric.{rubric.key}",
             f"Is this criterion adequate? {rubric.criterion}",
-            ((value, value) for value in values),
+            ((value, value) for value in form.findings),
         )
         if levels:
             yield task(f"rubric.{rubric.key}.severity", form.severity_asks or f"Harm: {rubric.criterion}", levels)

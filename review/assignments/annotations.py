@@ -30,7 +30,7 @@ from review.cases import queries
 from review.models import Assignment, Case, Draft, Event, PersonEvent, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, Operator, require
-from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricAnswer
+from review.rules.questions import Answer, Answers, Form, RubricAnswer
 from review.rules.state_machine import FINAL, Phase, Verdict
 from review.turns.checks import check_limits
 from review.turns.turn import requires_first_look
@@ -197,7 +197,7 @@ def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[Re
             taken = value in severities
             judged[of_rubric]["severity"] = _if_taken(value, taken)
         elif name == "rubric" and of_rubric in criteria:
-            taken = value in RUBRIC_VALUES and (value != "removed" or form.rubrics_editable)
+            taken = value in form.findings
             text = "note"
             if value == "corrected":
                 text = "wording"

@@ -80,9 +80,6 @@ def render_case(
     columns = anonymous_columns(me, turn.reviews)
     full_form = case.localized_spec.form  # with the questions of the other stages
     blind = turn.phase is Phase.COMMIT
-    declaration = turn.needs_declaration(answers)
-    if declaration is not None:
-        declaration = declaration or any(problem.field == "declaration" for problem in refusal.problems)
     shown_proposals, comparison, changes, view = [], None, None, "shown"
     if turn.phase is Phase.DISCUSS:
         shown_proposals = proposals(full_form, columns)
@@ -108,10 +105,9 @@ def render_case(
             declares=turn.declares,
         ),
         "asks_why": turn.needs_reason(answers),
-        "needs_declaration": declaration,
+        "needs_declaration": turn.needs_declaration(answers),
         "rubrics_disputed": turn.is_dispute_about_rubrics,
         "objection": turn.objection,
-        "columns": columns,
         "remarks": discussion(me, case, turn),
         "marks": marks(spec, answers.highlights, columns),
         "proposals": shown_proposals,

@@ -243,7 +243,7 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
 
 
 def _check_release_limit(physician: User) -> None:
-    if visibility.count_released_cases(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
+    if visibility.count_released_cases(physician) >= settings.MHB_RELEASES_PER_HOUR:
         raise errors.TooManyReleases
 
 

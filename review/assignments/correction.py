@@ -4,9 +4,9 @@ from review import errors
 from review.access import visibility
 from review.answers import signatures
 from review.assignments.retraction import retract_reviews
-from review.assignments.services import store_review
+from review.assignments.services import locked_turn, store_review
 from review.audit.trail import recording_events, require_own_act
-from review.cases.services import CaseProgress, follow_reviews, load_progress
+from review.cases.services import CaseProgress, follow_reviews
 from review.models import Assignment, Case, Event, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, require
@@ -73,22 +73,15 @@ def correct(
 
 @recording_events()
 def _correct(loaded: ReviewTurn, review_id: int, answers: Answers, reason: str, code: str) -> Review:
-    physician = loaded.physician
-    require_own_act(physician, Event.Kind.RETRACTED)
-    # Lock the case before its assignments, as everywhere: see services._submit.
-    case = Case.objects.select_for_update(no_key=True).get(pk=loaded.case.pk)
-    progress = load_progress(case)
+    require_own_act(loaded.physician, Event.Kind.RETRACTED)
+    turn, progress = locked_turn(loaded)  # whose phase may have changed since
+    physician, case = turn.physician, turn.case
     review = next((counted for counted in progress.reviews if counted.pk == review_id), None)
     if review is None:
         raise errors.NotAssigned
     review.case = case
     if not is_correctable(review, progress):
         raise errors.NotCorrectable
-    # The phase may have changed since it was loaded, without the lock.
-    assignment = progress.assignments[review.role]
-    assignment.case = case
-    turn = ReviewTurn(physician, assignment)
-    turn.counted, turn.first_look = progress.reviews, loaded.first_look
     accepted = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
     retract_reviews([review], physician, reason, corrected=True)

@@ -9,8 +9,6 @@ from django import forms
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy
 
-from review.answers.answer_form import corrections
-from review.answers.controls import Correction
 from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording
 from review.answers.side_by_side import anonymous_columns, wording_offers
 from review.assignments.case_page import others_columns
@@ -121,13 +119,6 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
         answers=answers_from_post(turn.asks, request.POST, offers, passage_texts(turn.shows.blocks)),
         local=request.POST.get("local", ""),
     )
-
-
-def posted_corrections(posted: PostedReview) -> Sequence[Correction]:
-    """How each posted rubric wording differs from the generated one; empty before the reveal."""
-    if not posted.answers.rubrics or not posted.turn.is_revealed:
-        return ()
-    return corrections(posted.turn.case.frozen.form, posted.answers)
 
 
 def posted_correction(request: HttpRequest, turn: ReviewTurn, review: Review) -> Answers:

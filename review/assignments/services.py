@@ -12,7 +12,7 @@ from review.answers import signatures
 from review.assignments import review_drafts
 from review.assignments.claims import fence, heartbeat, recently_renewed
 from review.audit.trail import record_submitted, recording_events
-from review.cases.services import follow_reviews, load_progress
+from review.cases.services import CaseProgress, follow_reviews, load_progress
 from review.discussion import guidelines
 from review.models import Assignment, Case, Draft, Review, User
 from review.rules import questions
@@ -145,9 +145,11 @@ def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:
     return late
 
 
-@recording_events()
-def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -> Review:
-    physician = loaded.physician
+def locked_turn(loaded: ReviewTurn) -> tuple[ReviewTurn, CaseProgress]:
+    """Lock the case of a turn; returns the turn and the state of the case as they are now.
+
+    Needs a transaction. Raises NotAssigned: a retraction has deleted the assignment.
+    """
     # Lock the case before its assignments, as everywhere. FOR NO KEY UPDATE, because a concurrent
     # claim of another assignment of this case holds that row and inserts an event that references
     # the case: with FOR UPDATE the two would deadlock.
@@ -155,13 +157,20 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -
     case.spec, case.frozen = loaded.case.spec, loaded.case.frozen  # never change
     progress = load_progress(case)
     assignment = progress.assignments.get(loaded.role)  # a role never changes either
-    if assignment is None or assignment.pk != loaded.assignment.pk:  # a retraction has deleted it
+    if assignment is None or assignment.pk != loaded.assignment.pk:
         raise errors.NotAssigned
     assignment.case = case
+    turn = ReviewTurn(loaded.physician, assignment)
+    turn.counted, turn.first_look = progress.reviews, loaded.first_look
+    return turn, progress
+
+
+@recording_events()
+def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -> Review:
+    turn, progress = locked_turn(loaded)
+    physician, case, assignment = turn.physician, turn.case, turn.assignment
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)
-    turn = ReviewTurn(physician, assignment)
-    turn.counted, turn.first_look = progress.reviews, loaded.first_look
     answers = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
     review = store_review(turn, answers, attempt=progress.attempts[turn.role, turn.phase] + 1)

@@ -15,10 +15,11 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.answers import signatures
+from review.answers.answer_form import corrections
 from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
 from review.assignments import case_page, case_queue, claims, first_look, queries, refusals, retraction, services
-from review.assignments.forms import PostedReview, posted_corrections, read_posted
+from review.assignments.forms import PostedReview, read_posted
 from review.calibration import practice
 from review.cases.services import lease
 from review.common.decorators import (
@@ -210,7 +211,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     answers = without_blank_rows(posted.answers)
     context = {
         "draft": saved,
-        "rows": posted_corrections(posted),
+        "rows": corrections(posted.turn.shows.form, posted.answers),
         "asks_why": posted.turn.needs_reason(answers),
         "needs_declaration": posted.turn.needs_declaration(answers),
         "oob": True,

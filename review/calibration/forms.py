@@ -50,14 +50,14 @@ class ExpectedForm(forms.Form):
         about = gettext("Scored as a whole: exactly these choices. None chosen: not scored.")
         for question in form.questions:
             name, label = f"question.{question.key}", translate(question.label)
-            value = expected.questions.get(question.key, Answer()).value
+            value = expected.answer(question.key).value
             if question.kind == "choices":
                 self.fields[name] = SeveralChoicesField(question, label=label, initial=value, help_text=about)
             elif question.kind == "choice":
                 self.fields[name] = optional(label, _choices(question), value)
         levels = [(level.value, translate(level.label)) for level in form.severities]
         for rubric in form.rubrics:
-            finding = expected.rubrics.get(rubric.key, RubricAnswer())
+            finding = expected.finding(rubric.key)
             self.fields[f"rubric.{rubric.key}"] = optional(rubric.criterion, FINDINGS.items(), finding.value)
             if levels:
                 self.fields[f"severity.{rubric.key}"] = optional(gettext("Harm"), levels, finding.severity)

@@ -164,7 +164,7 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
     for question in form.questions:
         if question.kind == "text" or not is_asked(question.when, given):
             continue
-        answer = given.questions.get(question.key, Answer())
+        answer = given.answer(question.key)
         known = expected.questions.get(_asked_once(question.key), Answer())
         labels = {choice.value: translate(choice.label) for choice in question.choices}
         title = translate(question.label)
@@ -173,8 +173,8 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
         sources = "; ".join(citation.reference for citation in given.citations)
         lines.append(explained("citations", gettext("Evidence"), {}, sources))
     for rubric in form.rubrics:
-        finding = given.rubrics.get(rubric.key, RubricAnswer())
-        known_finding = expected.rubrics.get(rubric.key, RubricAnswer())
+        finding = given.finding(rubric.key)
+        known_finding = expected.finding(rubric.key)
         typed = finding.wording or finding.note
         lines.append(
             explained(f"rubric.{rubric.key}", rubric.criterion, FINDINGS, finding.value, known_finding.value, typed)

@@ -77,9 +77,9 @@ def match_answers(expected: Answers, given: Answers) -> tuple[int, int, tuple[st
     """
     pairs = {"verdict": (expected.verdict, given.verdict)}
     for key, answer in expected.questions.items():
-        pairs[f"question.{key}"] = (answer.value, given.questions.get(key, Answer()).value)
+        pairs[f"question.{key}"] = (answer.value, given.answer(key).value)
     for key, finding in expected.rubrics.items():
-        other = given.rubrics.get(key, RubricAnswer())
+        other = given.finding(key)
         pairs[f"rubric.{key}"] = (finding.value, other.value)
         harm, other_harm = finding_decision(finding)[2], finding_decision(other)[2]
         if other_harm:  # a rejected rubric has no harm, and that difference is counted above
@@ -203,7 +203,7 @@ def suggested_answers(case: Case) -> Answers:
         answers = Answers()
     questions, rubrics = {}, {}
     for question in case.frozen.form.questions:
-        questions[question.key] = Answer(answers.questions.get(question.key, Answer()).value)
+        questions[question.key] = Answer(answers.answer(question.key).value)
     for rubric in case.frozen.form.rubrics:
-        rubrics[rubric.key] = RubricAnswer(answers.rubrics.get(rubric.key, RubricAnswer()).value)
+        rubrics[rubric.key] = RubricAnswer(answers.finding(rubric.key).value)
     return Answers(questions=questions, rubrics=rubrics, verdict=verdict)

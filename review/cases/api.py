@@ -8,7 +8,6 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from review.access import visibility
 from review.assignments import annotation_formats, annotations, reassignment, retraction
 from review.assignments.annotations import AnnotationImport
 from review.audit.trail import record_read
@@ -133,7 +132,7 @@ PRIORITY_BODY: Fields = {
 def _whole(me: User, case: Case) -> WithValues:
     return WithValues(
         case,
-        assignments=visibility.assignments_of(case),
+        assignments=queries.assignments_of(case),
         reviews=readable_reviews(me, case),
         trail=queries.trail(case),
         versions=queries.versions(case),

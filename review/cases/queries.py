@@ -107,6 +107,17 @@ def current_assignments() -> QuerySet[Assignment]:
     return Assignment.objects.filter(held).select_related("physician", "reserved_for").order_by("pk")
 
 
+def assignments_of(case: Case) -> QuerySet[Assignment]:
+    """All assignments of a case, with their physicians."""
+    return case.assignments.select_related("case", "physician", "reserved_for").order_by("id")
+
+
+def held_assignments() -> QuerySet[Assignment]:
+    """All assignments that physicians hold now, the one whose lease ends first coming first."""
+    held = Assignment.objects.filter(hold=Assignment.Hold.HELD)
+    return held.select_related("case", "physician", "reserved_for").order_by("lease_until")
+
+
 def with_assignees(cases: QuerySet[Case]) -> QuerySet[Case]:
     """Cases with their `current_assignments`: one more query."""
     return cases.prefetch_related(Prefetch("assignments", current_assignments(), to_attr="current_assignments"))

@@ -14,7 +14,6 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
 from review import errors
-from review.access import visibility
 from review.answers.marked_text import marks
 from review.answers.side_by_side import compare, named_columns
 from review.assignments import annotation_formats, annotations, reassignment, retraction
@@ -82,7 +81,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "withdrawn": funnel.counts[State.WITHDRAWN],
         "empty": not total,
         "attention": attention(),
-        "holds": visibility.held_assignments()[:50],
+        "holds": queries.held_assignments()[:50],
         "benchmark": benchmark,
         "benchmarks": queries.benchmarks(),
         "now": now,
@@ -165,7 +164,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "marks": marks(spec, (), short),
         "trail": queries.trail(case),
         "remarks": discussion(reader, case),
-        "holds": visibility.assignments_of(case),
+        "holds": queries.assignments_of(case),
         "versions": queries.versions(case),
         "rewording": rewordings_queries.pending().filter(case=case).first(),
         "final": State(case.state).final,

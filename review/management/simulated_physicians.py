@@ -20,12 +20,10 @@ from review.common import benchmarks
 from review.models import Assignment, Case, Review, User
 from review.rewordings import queries as rewordings_queries
 from review.rewordings import services as rewordings_services
-from review.rules import consolidation
 from review.rules.blocks import passages
-from review.rules.case_spec import answers_from_json
 from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, RubricAnswer
-from review.rules.state_machine import ADJUDICATORS, Declaration, Phase, Role, State, Verdict
+from review.rules.state_machine import ADJUDICATORS, Declaration, Role, State, Verdict
 from review.turns.turn import ReviewTurn
 
 SIGNED = "(Simulated physician)"
@@ -190,27 +188,26 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
 
 
 def _answers(turn: ReviewTurn, chance: random.Random, deserves: Verdict, dissent: float, seed: int) -> Answers:
-    physician, held, case, form, shown = turn.physician, turn.assignment, turn.case, turn.asks, turn.reviews
+    held, case, form = turn.assignment, turn.case, turn.asks
     if case.kind == Case.Kind.VALIDATION:
         return _judgment(case, form, chance, dissent / 3)
-    own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
-    if held.phase == Phase.CONFIRM:
-        primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
-        confirmed = _confirmation(form, own[Phase.COMMIT], primary, chance)
+    blind, primary = turn.submitted, turn.first_review
+    if blind is not None and primary is not None:
+        confirmed = _confirmation(form, blind, primary, chance)
         defaults = {question.key: _favourable_choice(question) for question in form.questions}
         answered = {key: confirmed.questions.get(key, Answer(value, SIGNED)) for key, value in defaults.items()}
         confirmed = replace(confirmed, questions=answered)
         declaration_chance = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
         confirmed = _with_dissent_code(form, confirmed, primary, chance)
-        return _declare(held, form, confirmed, primary, declaration_chance)
-    if held.phase == Phase.DISCUSS:
-        if _blocked_at_first_look(form, own[Phase.COMMIT]):
-            return own[Phase.COMMIT]
+        return _declare(turn, confirmed, primary, declaration_chance)
+    if blind is not None:  # the second vote
+        if _blocked_at_first_look(form, blind):
+            return blind
         # After the discussion most vote for what the case deserves; some keep their first vote.
         if chance.random() < 0.75:
             verdict = deserves
         else:
-            verdict = Verdict(own[Phase.COMMIT].verdict)
+            verdict = Verdict(blind.verdict)
         return _new_answers(form, verdict, chance)
     # A case that reached the adjudicators is hard, so they disagree more often.
     doubt = dissent
@@ -253,7 +250,7 @@ def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> An
 
 def _blocked_at_first_look(form: Form, own: Answers) -> bool:
     """Whether a committed first-look answer rules out that the physician approves later."""
-    return any(_blocks(question, own.questions.get(question.key, Answer())) for question in form.first_look.questions)
+    return any(_blocks(question, own.answer(question.key)) for question in form.first_look.questions)
 
 
 def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
@@ -272,21 +269,19 @@ def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.R
     )
 
 
-def _declare(held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
+def _declare(turn: ReviewTurn, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
     """`confirmed`, sometimes with another wording, and with a declaration if the rubrics differ."""
-    policy = held.case.frozen.policy
-    if not consolidation.may_declare(policy, Role(held.role), Phase(held.phase)):
+    if not turn.declares:
         return confirmed
     agree = confirmed.verdict == primary.verdict == Verdict.APPROVE
     if agree and chance.random() < REWORDING:
-        reworded = _with_rewording(form, confirmed, chance)
+        reworded = _with_rewording(turn.asks, confirmed, chance)
         confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
     if chance.random() < SAME_MEANING:
         declaration = Declaration.WORDING
     else:
         declaration = Declaration.MEANING
-    differs = consolidation.changes_rubrics(form, confirmed, primary)
-    if differs:
+    if turn.needs_declaration(confirmed):
         return replace(confirmed, declaration=declaration)
     return confirmed
 

@@ -187,7 +187,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         return WithValues(
             user,
             today=case_queue.done_today(user),
-            given_back=visibility.count_released_cases(user, visibility.HOUR),
+            given_back=visibility.count_released_cases(user),
             calibration=queries.standings(user),
             trail=accounts.account_trail(user),
         )

@@ -143,7 +143,7 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
         "recent": visibility.reviews_by(shown)[:20],
         "standings": standings,
         "today": case_queue.done_today(shown),
-        "left_hour": visibility.count_released_cases(shown, visibility.HOUR),
+        "left_hour": visibility.count_released_cases(shown),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
         "invitable": invitations.is_invitable(shown),

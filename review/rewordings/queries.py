@@ -14,7 +14,6 @@ from review.rules.answers import Hidden
 from review.rules.case_spec import answers_from_json
 from review.rules.consolidation import SettledRubric
 from review.rules.diffing import Span, diff_words
-from review.rules.questions import RubricAnswer
 from review.rules.state_machine import Role
 
 
@@ -85,7 +84,7 @@ def reworded_rubrics(rewording: Rewording) -> list[RewordedRubric]:
         rubric = new_rubric or old_rubric
         if rubric is None or " ".join(old.split()) == " ".join(new.split()):
             continue
-        note = second_answers.rubrics.get(key, RubricAnswer()).note
+        note = second_answers.finding(key).note
         reworded.append(RewordedRubric(rubric.key, rubric.tags, old, new, note, diff_words(old, new)))
     return reworded
 

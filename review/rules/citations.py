@@ -19,7 +19,6 @@ from review.rules.blocks import Highlight, TrapTerm, locate_highlight
 
 CitationKind = Literal["guideline", "doi", "pmid", "url", "book", "case", "search"]
 KINDS: tuple[CitationKind, ...] = get_args(CitationKind)
-PUBLISHED: tuple[CitationKind, ...] = ("guideline", "doi", "pmid", "url", "book")
 CitationLevel = Literal["guideline", "review", "study", "label", "textbook", "case", "search"]
 LEVELS: tuple[CitationLevel, ...] = get_args(CitationLevel)
 PUBLISHED_LEVELS: tuple[CitationLevel, ...] = LEVELS[:5]

@@ -25,7 +25,7 @@ from review.rules.questions import (
     without_unasked,
     wrong_choice,
 )
-from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
+from review.rules.state_machine import Declaration, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def settled_rubrics(
     raters = raters or deciding
     settled = []
     for rubric in form.rubrics:
-        decided = [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in deciding]
-        rated = [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in raters]
+        decided = [answers.finding(rubric.key) for answers in deciding]
+        rated = [answers.finding(rubric.key) for answers in raters]
         settled.append(_settle_rubric(form, rubric, decided, rated))
     used_keys = {rubric.key for rubric in form.rubrics}
     free_keys = (key for key in map("P{}".format, count(1)) if key not in used_keys)
@@ -131,7 +131,7 @@ def signed_answers(form: Form, proposal: Answers, own: Answers) -> Answers:
     """
     rubrics = dict(proposal.rubrics)
     for key, finding in proposal.rubrics.items():
-        earlier = own.rubrics.get(key, RubricAnswer())
+        earlier = own.finding(key)
         if finding.value in RETAINED_VALUES and earlier.severity:
             rubrics[key] = replace(finding, severity=earlier.severity)
     if proposal.verdict == Verdict.APPROVE:
@@ -180,15 +180,6 @@ def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answer
     return replace(answers, questions={**first, **later}, highlights=tuple(highlights))
 
 
-def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
-    """Whether this is the secondary's last phase, in which changed rubrics have to be declared."""
-    if policy.secondary_confirms:
-        last_phase = Phase.CONFIRM
-    else:
-        last_phase = Phase.COMMIT
-    return policy.settle_wording and role is Role.SECONDARY and phase is last_phase
-
-
 def changes_rubrics(form: Form, answers: Answers, primary: Answers | None) -> bool:
     """Whether an approval keeps other rubrics than the primary approved.
 
@@ -201,9 +192,9 @@ def changes_rubrics(form: Form, answers: Answers, primary: Answers | None) -> bo
     return comparable_rubrics(form, answers) != comparable_rubrics(form, primary or untouched)
 
 
-def declaration_problems(form: Form, answers: Answers, primary: Answers | None) -> list[Problem]:
-    """The problems with the declaration of a secondary who may make one."""
-    if not changes_rubrics(form, answers, primary) or answers.declaration in set(Declaration):
+def declaration_problems(answers: Answers) -> list[Problem]:
+    """The problems with the declaration of a secondary who must make one."""
+    if answers.declaration in set(Declaration):
         return []
     return [wrong_choice("declaration", answers.declaration, "undeclared")]
 

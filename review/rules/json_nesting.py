@@ -4,7 +4,6 @@ A parser that keeps the path to its position needs memory that grows with the sq
 and code that walks the parsed value runs out of stack. So all external JSON is checked here first.
 """
 
-import copy
 import json
 from itertools import accumulate
 from typing import Any
@@ -35,20 +34,6 @@ class Nesting:
         """Read the next piece. Raises TooDeep."""
         for start in range(0, len(piece), _BLOCK):
             self._feed(piece[start : start + _BLOCK])
-
-    def shallow(self, piece: bytes) -> bytes:
-        """Read the next piece up to where it nests too deeply, and return the part read."""
-        end, size = 0, len(piece)
-        while size and end < len(piece):
-            trial = copy.copy(self)
-            try:
-                trial.feed(piece[end : end + size])
-            except TooDeep:
-                size //= 2
-            else:
-                self.__dict__ = trial.__dict__
-                end += size
-        return piece[:end]
 
     def _feed(self, block: bytes) -> None:
         block = block[self._escaped :].replace(b"\\\\", b"")

@@ -19,7 +19,6 @@ from review.rules.blocks import Question as Question
 from review.rules.blocks import RubricText as RubricText
 from review.rules.blocks import TrapTerm as TrapTerm
 from review.rules.citations import Citation as Citation
-from review.rules.citations import CitationKind as CitationKind
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
 from review.rules.state_machine import Reason as Reason
 
@@ -71,6 +70,13 @@ class Form:
     def tags(self) -> tuple[str, ...]:
         """The distinct tags of all traps, in the order of the rubrics, for added rubrics."""
         return tuple(dict.fromkeys(chain.from_iterable(rubric.tags for rubric in self.rubrics)))
+
+    @property
+    def findings(self) -> tuple[RubricValue, ...]:
+        """What a physician may find about a rubric."""
+        if self.rubrics_editable:
+            return RUBRIC_VALUES
+        return tuple(value for value in RUBRIC_VALUES if value != "removed")
 
     @property
     def first_look(self) -> "Form":
@@ -135,6 +141,14 @@ class Answers:
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
     highlights: tuple[Highlight, ...] = ()
+
+    def answer(self, key: str) -> Answer:
+        """The answer to a question, empty until it is given."""
+        return self.questions.get(key, Answer())
+
+    def finding(self, key: str) -> RubricAnswer:
+        """The finding on a rubric, empty until it is given."""
+        return self.rubrics.get(key, RubricAnswer())
 
 
 ProblemCode = Literal[
@@ -209,7 +223,7 @@ def blocking_fields(form: Form, answers: Answers) -> list[str]:
     asked = without_unasked(form, answers)
     fields = []
     for question in form.questions:
-        chosen = question.chosen(asked.questions.get(question.key, Answer()).value)
+        chosen = question.chosen(asked.answer(question.key).value)
         if any(choice.blocks for choice in chosen):
             fields.append(f"question.{question.key}")
     vetoes = {key for key, finding in asked.rubrics.items() if finding.value in BLOCKING_VALUES}
@@ -342,7 +356,7 @@ def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
 def is_asked(when: str, answers: Answers) -> bool:
     """Whether the answers so far meet the condition `when` of a question or of the rubrics."""
     key, _, value = when.partition("=")
-    return not key or value in answers.questions.get(key, Answer()).value.split(",")
+    return not key or value in answers.answer(key).value.split(",")
 
 
 def without_unasked(form: Form, answers: Answers) -> Answers:
@@ -371,7 +385,7 @@ def question_problems(form: Form, answers: Answers) -> list[Problem]:
     result: list[Problem] = []
     answers = without_unasked(form, answers)
     for question in form.questions:
-        answer = answers.questions.get(question.key, Answer())
+        answer = answers.answer(question.key)
         field_name = f"question.{question.key}"
         chosen = question.chosen(answer.value)
         if not is_asked(question.when, answers) or not (question.required or answer.value):
@@ -388,14 +402,10 @@ def question_problems(form: Form, answers: Answers) -> list[Problem]:
 
 def _rubric_problems(form: Form, answers: Answers) -> list[Problem]:
     result: list[Problem] = []
-    if form.rubrics_editable:
-        values = RUBRIC_VALUES
-    else:
-        values = tuple(value for value in RUBRIC_VALUES if value != "removed")
     for rubric in form.rubrics:
-        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        finding = answers.finding(rubric.key)
         field_name = f"rubric.{rubric.key}"
-        if finding.value not in values:
+        if finding.value not in form.findings:
             result.append(wrong_choice(field_name, finding.value, "unanswered"))
         elif finding.value in ("inadequate", "removed"):
             if not finding.note.strip():
@@ -445,7 +455,7 @@ def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
     """The wordings of the form's rubrics that these answers keep, by key."""
     wordings = {}
     for rubric in form.rubrics:
-        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        finding = answers.finding(rubric.key)
         if finding.value == "corrected":
             wordings[rubric.key] = finding.wording
         elif finding.value in RETAINED_VALUES:
@@ -454,7 +464,7 @@ def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
 
 
 def _no_rubric_left(form: Form, answers: Answers) -> bool:
-    removed = [answers.rubrics.get(rubric.key, RubricAnswer()).value == "removed" for rubric in form.rubrics]
+    removed = [answers.finding(rubric.key).value == "removed" for rubric in form.rubrics]
     return bool(removed) and all(removed) and not answers.added
 
 

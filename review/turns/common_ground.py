@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from review.rules.questions import Answer, Answers, Citation, Form, Question, RubricAnswer
+from review.rules.questions import Answers, Citation, Form
 
 
 def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
@@ -17,11 +17,11 @@ def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
         answer = first.questions.get(question.key)
         if answer is None or question.first_look:
             continue
-        if all(_value(other, question) == answer.value for other in others):
+        if all(other.answer(question.key).value == answer.value for other in others):
             questions[question.key] = answer
     rubrics = {}
     for key, finding in first.rubrics.items():
-        findings = [finding, *(other.rubrics.get(key, RubricAnswer()) for other in others)]
+        findings = [finding, *(other.finding(key) for other in others)]
         if len({(each.value, each.wording.strip()) for each in findings}) > 1:
             continue
         if any(each.severity != finding.severity for each in findings):
@@ -34,10 +34,6 @@ def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
     if any(other.added != added for other in others):
         added = ()
     return Answers(questions=questions, rubrics=rubrics, citations=tuple(citations), added=added)
-
-
-def _value(answers: Answers, question: Question) -> str:
-    return answers.questions.get(question.key, Answer()).value
 
 
 def fill_in(answers: Answers, common: Answers) -> Answers:
@@ -63,10 +59,13 @@ def agreed_fields(form: Form, answers: Answers, common: Answers) -> Collection[s
     """The names of the fields whose answer still is the common one."""
     fields = set()
     for question in form.questions:
-        if question.key in common.questions and _value(answers, question) == common.questions[question.key].value:
+        if (
+            question.key in common.questions
+            and answers.answer(question.key).value == common.questions[question.key].value
+        ):
             fields.add(f"question.{question.key}")
     for rubric in form.rubrics:
-        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        finding = answers.finding(rubric.key)
         if rubric.key in common.rubrics and finding.value == common.rubrics[rubric.key].value:
             fields.add(f"rubric.{rubric.key}")
     return fields

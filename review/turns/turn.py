@@ -206,8 +206,6 @@ class ReviewTurn:
         """The answers to start from: the draft, else those submitted last."""
         if self.draft is not None:
             return answers_from_json(self.draft.answers)
-        if self.phase is Phase.COMMIT:  # no review of this assignment counts yet
-            return Answers()
         return self.submitted or Answers()
 
     @cached_property
@@ -234,9 +232,16 @@ class ReviewTurn:
 
     @cached_property
     def declares(self) -> bool:
-        """Whether changed rubrics have to be declared a change of wording or of meaning."""
+        """Whether changed rubrics have to be declared a change of wording or of meaning.
+
+        They have to be in the secondary's last phase.
+        """
         policy = self.case.frozen.policy
-        return consolidation.may_declare(policy, self.role, self.phase) and self.is_revealed
+        last_phase = Phase.COMMIT
+        if policy.secondary_confirms:
+            last_phase = Phase.CONFIRM
+        is_last = self.role is Role.SECONDARY and self.phase is last_phase
+        return policy.settle_wording and is_last and self.is_revealed
 
     def needs_declaration(self, answers: Answers) -> bool | None:
         """Whether `answers` approve other rubrics than the first reviewer, which must be declared.
@@ -250,10 +255,8 @@ class ReviewTurn:
 
     def needs_reason(self, answers: Answers) -> bool | None:
         """Whether `answers` differ from those committed blind; None where there are none yet."""
-        if self.phase is not Phase.CONFIRM:
-            return None
         if self.moment is not Moment.CONFIRM or self.submitted is None:
-            return False
+            return None
         return is_changed(self.asks, self.submitted, self.with_first_look(answers))
 
     @cached_property
@@ -306,26 +309,21 @@ class ReviewTurn:
         answers, misplaced = located_citations(spec, answers)
         if not form.asks_verdict:
             answers = replace(answers, verdict=Verdict.APPROVE)
-        primary = committed = None
+        committed = None
         if self.phase is Phase.CONFIRM:
-            primary, committed = self._blind_answers(Role.PRIMARY), self._blind_answers(self.role)
-        rejected_before = primary is not None and primary.verdict == Verdict.REJECT
-        faults = problems(form, answers, committed=committed, rejected_before=rejected_before)
+            committed = self.submitted
+        faults = problems(form, answers, committed=committed, rejected_before=self.rejected_before)
         if committed is not None and not is_changed(form, committed, answers):
             # There is no reason for a change; the text may say why the case is approved.
             answers = replace(answers, reason=answers.reason or answers.change_reason, change_reason="")
-        if self.declares:
-            faults += consolidation.declaration_problems(form, answers, primary)
+        if self.needs_declaration(answers):
+            faults += consolidation.declaration_problems(answers)
         if faults := faults + misplaced + highlight_problems(spec, answers):
             raise errors.Incomplete(faults)
         answers = without_unasked(form, answers)
-        if not (self.declares and consolidation.changes_rubrics(form, answers, primary)):
+        if not self.needs_declaration(answers):
             return replace(answers, declaration="")
         return answers
-
-    def _blind_answers(self, role: Role) -> Answers:
-        blind = [review for review in self.counted if review.role == role and review.phase == Phase.COMMIT]
-        return answers_from_json(blind[-1].answers)
 
 
 # --------------------------------------------------------------------------------------- turns

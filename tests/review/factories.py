@@ -9,6 +9,7 @@ from django.core.management.color import no_style
 from django.db import connection
 from django.db.models import Model
 
+from review.access import visibility
 from review.assignments import case_queue, claims, first_look, services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, FirstLook, Review, User
@@ -28,8 +29,8 @@ from review.rules.questions import (
     RubricAnswer,
     RubricText,
 )
-from review.rules.state_machine import Policy
-from review.turns.turn import ReviewTurn, turn_of
+from review.rules.state_machine import Policy, Position, position
+from review.turns.turn import ReviewTurn, counted_reviews, turn_of
 
 PASSWORD = "a-password-for-tests"
 
@@ -229,3 +230,9 @@ def case_in_adjudication(primary: User, secondary: User, **changes: Any) -> Case
     claim_and_submit(secondary, rejection(), rejection())
     case.refresh_from_db()
     return case
+
+
+def replayed(case: Case) -> Position:
+    """Where a case stands by its reviews, as the state machine says."""
+    reviews = list(counted_reviews().filter(case=case).order_by("id"))
+    return position(case.frozen.policy, visibility.opinions(case, reviews))

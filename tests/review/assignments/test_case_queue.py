@@ -22,7 +22,7 @@ from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.models import Assignment, Audit, Case, Declined, Event, Notice, PersonEvent, User
 from review.people import accounts
-from review.rules.state_machine import Ground, Phase, Policy, Role, State, position
+from review.rules.state_machine import Ground, Phase, Policy, Role, State
 from review.turns.turn import readable_reviews
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
@@ -35,6 +35,7 @@ from tests.review.factories import (
     count_available,
     open_case,
     rejection,
+    replayed,
     submit,
     turn_at,
 )
@@ -643,7 +644,7 @@ def test_a_row_reserved_for_somebody_else_after_the_search_is_not_claimed(ana: U
 
 
 def replayed_state(case: Case) -> State:
-    return position(case.frozen.policy, visibility.opinions(case)).state
+    return replayed(case).state
 
 
 def test_the_role_of_a_secondary_who_left_before_confirming_is_reopened(

@@ -16,7 +16,7 @@ from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, Retraction, Review, User
 from review.rules.questions import Answer, Answers
-from review.rules.state_machine import Phase, Policy, Role, State, position
+from review.rules.state_machine import Phase, Policy, Role, State
 from review.turns.turn import readable_reviews
 from tests.api.conftest import Client
 from tests.conftest import RunConcurrently
@@ -34,6 +34,7 @@ from tests.review.factories import (
     inadequate_rubric,
     open_case,
     rejection,
+    replayed,
     submit,
     take_first_look,
     turn_at,
@@ -169,7 +170,7 @@ def test_a_vote_is_replaced_in_the_phase_in_which_its_role_is_by_now(
     monkeypatch.setattr(signatures, "check_password", reopen_meanwhile)
     corrected = correct(chen, rejection())
     assert corrected.phase == corrected.assignment.phase == Phase.COMMIT
-    position(case.frozen.policy, visibility.opinions(case))  # which raises OutOfTurn
+    replayed(case)  # which raises OutOfTurn
 
 
 def test_no_review_of_a_case_that_has_ended_is_replaced(ana: User, bo: User, adela: User) -> None:

@@ -183,9 +183,7 @@ def test_a_first_look_renews_the_lease_and_is_fenced(ana: User, bo: User, clock:
     assert before is not None
     assert assignment.lease_until > before
     with pytest.raises(errors.NotAssigned):
-        first_look.reveal(
-            turn_at(bo, assignment), assignment.token or NO_TOKEN, Answers({"natural": Answer("yes")})
-        )
+        first_look.reveal(turn_at(bo, assignment), assignment.token or NO_TOKEN, Answers({"natural": Answer("yes")}))
     clock.advance(minutes=16)
     taken = claim(bo)
     assert taken.pk == assignment.pk

@@ -8,6 +8,7 @@ from django.urls import reverse
 from review.assignments import reassignment, retraction
 from review.audit import cases as audit_cases
 from review.cases.care import MIN_HASTY, MIN_SECONDS, careless_physicians, fastest
+from review.cases.services import lock_open_case
 from review.models import Assignment, Case, Event, Review, User
 from review.people import accounts
 from review.rules.permissions import UserRole
@@ -146,13 +147,12 @@ def test_a_review_undone_while_others_are_set_aside_stops_nothing(
     case_in_secondary(ana)
     case_in_secondary(ana, number=2)
     last = Review.objects.filter(physician=ana).order_by("-id")[0]
-    lock_case = retraction.lock_open_case
 
     def after_an_undo(case_id: int) -> Case:
         if not hasattr(last, "retraction"):
-            monkeypatch.setattr(retraction, "lock_open_case", lock_case)
+            monkeypatch.setattr(retraction, "lock_open_case", lock_open_case)
             retraction.retract(ana, last.pk)
-        return lock_case(case_id)
+        return lock_open_case(case_id)
 
     monkeypatch.setattr(retraction, "lock_open_case", after_an_undo)
     result = retraction.set_aside(ana.pk, actor=adela, reason=REASON)
