@@ -114,7 +114,7 @@ def _submit(physician: Any, *, changed: bool) -> None:
     from review.rules.questions import Answer, Answers, Citation, RubricAnswer
     from review.turns.turn import ReviewTurn
 
-    assignment = visibility.current_assignments(physician).get()
+    assignment = visibility.assignments_held_by(physician).get()
     token = assignment.token
     if token is None:
         raise RuntimeError(f"{assignment} is held without a token")

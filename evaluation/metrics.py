@@ -11,7 +11,7 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.scores import Score
 from evaluation.statistics.clusters import Floats
 from evaluation.statistics.intervals import MINIMUM, Method, f_intervals, mean_interval, rate_intervals
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 
 @dataclass(frozen=True)  # no slots: they pickle slowly

@@ -28,7 +28,7 @@ from generation.models import ReleasedSample
 from generation.samples import errata
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
-from review.rules.answers import Hidden, Shown
+from review.rules.shown_fields import Hidden, Shown
 from review.rules.state_machine import Role
 
 QUESTION, YES, NO = "noticed", "yes", "no"

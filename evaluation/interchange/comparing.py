@@ -22,7 +22,7 @@ from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
 from generation.samples import errata
 from generation.samples.queries import visible_to
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 MAX_FLIPS = 200  # listed per pair of models and data set
 

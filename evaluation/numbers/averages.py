@@ -6,7 +6,7 @@ from typing import Annotated
 
 from evaluation.numbers.counting import RateRow
 from evaluation.protocol import Protocol, Rate
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 Cell = tuple[str, str]  # data set, model
 MetricAverages = tuple[str, str, "Averages"]  # rate, variant, means

@@ -15,7 +15,7 @@ from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitTotals
 from evaluation.protocol import Protocol
 from evaluation.statistics.multiplicity import holm
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 
 ALL = ""  # endpoint name of the mean over models
 KEPT = "kept"  # right before and after

@@ -14,7 +14,7 @@ from evaluation.numbers.scores import Floats, Ints
 from evaluation.numbers.totals import UnitGroup, UnitTotals
 from evaluation.statistics.comparisons import exact_mcnemar, paired_differences, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 
 Row = TypeVar("Row", bound=Any)  # a dataclass with p and p_adjusted
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared

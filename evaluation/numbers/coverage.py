@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import JUDGE_FAILURES
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 
 
 @dataclass(frozen=True, slots=True)

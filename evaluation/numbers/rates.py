@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from evaluation.numbers.scores import Score
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 
 
 class FacetValue(NamedTuple):

@@ -14,7 +14,7 @@ from evaluation.numbers.rules import COMBINED, UNJUDGED
 from evaluation.protocol import ScoreRule
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import mean_interval
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box plot: whiskers, quartiles, median
 

@@ -12,7 +12,7 @@ from evaluation.numbers.plans import PLANNED, Plan
 from evaluation.numbers.report_numbers import ReportNumbers
 from evaluation.numbers.scoring import ScoreRow
 from evaluation.protocol import Protocol, Rate
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 
 class SamplesCounted(TypedDict):

@@ -42,7 +42,7 @@ from generation.trials.sending import Sent, send_once
 from review.labels import benchmark_label, with_label
 from review.models import User
 from review.people.queries import physicians_specialties
-from review.rules.answers import Hidden
+from review.rules.shown_fields import Hidden
 from review.rules.text import unified_newlines, whole_number
 
 OWN, STEP, MODEL, JUDGE = "own", "step", "model", "judge"

@@ -28,7 +28,7 @@ from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
 from generation.samples import errata
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 MAX_RANKED = 30  # with more models, the table has rates without ranks, as those need all pairs
 

@@ -19,7 +19,7 @@ from evaluation.reports.headlines import answer
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 
 def as_dict(report: Report) -> dict[str, Any]:

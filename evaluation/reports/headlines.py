@@ -21,7 +21,7 @@ from evaluation.runs.queries import judge_names
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
 from review.charts.text_measure import format_share
-from review.rules.answers import Hidden
+from review.rules.shown_fields import Hidden
 
 MODELS_NAMED = 4  # with more, the lowest and the highest
 DIFFERENCES_NAMED = 3

@@ -12,7 +12,7 @@ from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 from review.charts.text_measure import format_share
 from review.common import text_tables
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 SCORES = "scores"  # name of the CSV table
 SCORE_COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",

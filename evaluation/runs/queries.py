@@ -27,8 +27,8 @@ from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
-from review.rules.answers import Hidden, Shown, shown
 from review.rules.case_spec import UNDETERMINED
+from review.rules.shown_fields import Hidden, Shown, shown
 
 Status = Work.Status
 TARGET, JUDGE = "target", "judge"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from evaluation.statistics.clusters import Floats, Ratios, cr2_variance, ratios, rows_of, satterthwaite_df
 from evaluation.statistics.distributions import t_quantile
 from review.quality.agreement import MINIMUM as MINIMUM
-from review.rules.answers import Hidden
+from review.rules.shown_fields import Hidden
 from review.rules.wilson_interval import wilson
 
 # Degrees of freedom below which one or two clusters dominate: Tipton (2015), Psychol. Methods 20.

@@ -4,7 +4,7 @@ from typing import Any
 
 from generation.comparisons import queries
 from review.common.commands import Action, Positional
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 
 class CompareArms(Action):

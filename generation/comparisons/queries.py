@@ -16,7 +16,7 @@ from generation import errors
 from generation.models import Batch, BatchRole, Call, Comparison, Draft, Endpoint, Sample, SampleVersion, SourceRecord
 from generation.models.work import Work
 from review.labels import GROUNDS
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 from review.rules.state_machine import Ground, shown_status
 
 Status = Work.Status

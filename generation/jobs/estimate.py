@@ -13,7 +13,7 @@ from generation.llm.request_body import identity
 from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint
 from review.quality.activity import CaseTime
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed for a prompt without earlier calls
 SECONDS = 5.0  # assumed duration of a call, likewise

@@ -33,7 +33,7 @@ from generation.models import Endpoint, JobError, Lane, WorkerBeat
 from generation.models.jobs import Job
 from generation.models.work import Work
 from review.models import SitePause
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 J = TypeVar("J", bound=Job)
 MIN_RATE_SPAN = timedelta(seconds=5)  # of a rate

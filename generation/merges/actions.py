@@ -9,7 +9,7 @@ from generation import errors
 from generation.merges import queries, services
 from generation.models import Draft
 from review.common.commands import ALTERNATIVES, Action, Positional, Shell
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 
 class Merges(Action):

@@ -11,7 +11,7 @@ from generation.batches.kind import BATCHES
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, NearMatch, SampleVersion
 from generation.recipes import registry
 from generation.recipes.recipe import Barrier
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 
 @dataclass(frozen=True, slots=True)

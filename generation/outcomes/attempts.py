@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from generation.models import SampleVersion
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 from review.rules.state_machine import Ground
 
 GROUPINGS = ("trap", "prompt", "generator")

@@ -26,7 +26,7 @@ from generation.samples.queries import term_label, term_labels
 from review.cases import queries as cases_queries
 from review.charts.standalone import StageBox, StageChart, svg
 from review.labels import task_label, with_label
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 from review.rules.state_machine import State
 
 MERGED = "Merged"  # stored in place of an error name

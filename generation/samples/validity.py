@@ -15,8 +15,8 @@ from django.utils.translation import gettext_noop as _
 from generation.models import Sample, SampleVersion
 from review.access.visibility import counted_reviews
 from review.forms.queries import sample_case
-from review.rules.answers import shown
 from review.rules.questions import Question
+from review.rules.shown_fields import shown
 from review.rules.state_machine import ADJUDICATORS, Ground
 from review.rules.wilson_interval import wilson
 

@@ -34,7 +34,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import array_items, object_items
 from generation.sources.importers.table_mapping import TableMapping
-from review.rules.answers import Hidden
+from review.rules.shown_fields import Hidden
 from review.rules.text_files import open_text
 
 PREVIEW_SECONDS = 5  # of computing, until the next record

@@ -45,7 +45,7 @@ def opinions(case: Case, reviews: Collection[Review]) -> list[Opinion]:
     return result
 
 
-def current_assignments(physician: User) -> QuerySet[Assignment]:
+def assignments_held_by(physician: User) -> QuerySet[Assignment]:
     """The assignments that the physician holds now, the oldest first."""
     return Assignment.objects.filter(physician=physician, hold=Hold.HELD).select_related("case").order_by("id")
 

@@ -20,7 +20,7 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
-from review.assignments.refusals import NOT_REFUSED, RefusedForm
+from review.assignments.refused_forms import NOT_REFUSED, RefusedForm
 from review.discussion.remarks import discussion
 from review.labels import translate
 from review.models import Assignment, Case, Review

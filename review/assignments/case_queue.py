@@ -27,7 +27,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 
 from review.calibration import queries
-from review.cases.services import TURNS
+from review.cases.services import STAGE_RANK
 from review.models import Assignment, Case, Declined, Event, Review, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
@@ -99,8 +99,8 @@ class ChosenWork:
             condition = Q(case__benchmark=self.benchmark)
         else:
             condition = Q()
-        if self.stage in TURNS:
-            return condition & Q(turn=TURNS[State(self.stage)])
+        if self.stage in STAGE_RANK:
+            return condition & Q(turn=STAGE_RANK[State(self.stage)])
         return condition
 
 
@@ -125,7 +125,7 @@ def available_work(physician: User) -> list[WorkAvailable]:
     result = []
     for benchmark in Case.objects.filter(closed_at=None).order_by("benchmark").values_list("benchmark").distinct():
         of_benchmark = rows.filter(case__benchmark=benchmark[0])
-        for stage, turn in TURNS.items():
+        for stage, turn in STAGE_RANK.items():
             if count := of_benchmark.filter(turn=turn)[:COUNT_LIMIT].count():
                 result.append(WorkAvailable(benchmark[0], stage, count))
     return result
@@ -346,7 +346,7 @@ def _fitting(physician: User, *, trained: bool) -> Q:
     else:
         suitable = Q(calibration__in=["", *queries.passed_benchmarks(physician)])
     if physician.stages:
-        suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
+        suitable &= Q(turn__in=[STAGE_RANK[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:
         suitable &= Q(specialty__in=["", *specialties])
     # A case in an unknown language waits until an admin sets the language or reserves the case.
@@ -369,7 +369,7 @@ def _experienced(physician: User, fitting: Q) -> Q:
     )
     counts = finished.values("case__benchmark").annotate(cases=Count("case", distinct=True))
     enough = Exists(counts.filter(cases__gte=settings.MHB_CASES_BEFORE_ADJUDICATION).values("cases"))
-    is_adjudication = Q(turn=TURNS[State.ADJUDICATION])
+    is_adjudication = Q(turn=STAGE_RANK[State.ADJUDICATION])
     mine = Q(reserved_for=None) | Q(reserved_for=physician)
     open_to_me = Assignment.objects.filter(fitting, _permitted(physician), mine, hold=Hold.OPEN)
     earlier = open_to_me.filter(~is_adjudication, case__benchmark=OuterRef("case__benchmark"))
@@ -378,7 +378,7 @@ def _experienced(physician: User, fitting: Q) -> Q:
 
 def _comes_too_early(assignment: Assignment, physician: User) -> bool:
     """Whether an adjudication has to wait until the physician is experienced."""
-    if assignment.turn != TURNS[State.ADJUDICATION]:
+    if assignment.turn != STAGE_RANK[State.ADJUDICATION]:
         return False
     experienced = _experienced(physician, _fitting(physician, trained=False))
     return not Assignment.objects.filter(experienced, pk=assignment.pk).exists()

@@ -32,7 +32,7 @@ def write_due() -> None:
         ):
             continue
         facts = {
-            "held": visibility.current_assignments(physician).count(),
+            "held": visibility.assignments_held_by(physician).count(),
             "open": sum(each.cases for each in case_queue.available_work(physician)),
             "unread": len(notices_for(physician)),
         }

@@ -77,12 +77,12 @@ def _retract(case: Case, reviews: Sequence[Review], actor: User, reason: str = "
     retract_reviews(reviews, actor, reason)
     progress = load_progress(case)
     now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
-    turns = {(turn.role, turn.phase) for turn in now.openings}
+    openings = {(opening.role, opening.phase) for opening in now.openings}
     committed = {review.assignment_id for review in progress.reviews}
     for assignment in progress.assignments.values():
         if assignment.pk == reviews[0].assignment_id:
             own = assignment
-        elif (assignment.role, assignment.phase) not in turns and assignment.pk not in committed:
+        elif (assignment.role, assignment.phase) not in openings and assignment.pk not in committed:
             _delete_unheld(assignment)
     return own, now
 
@@ -173,17 +173,18 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
     if not is_approved or not own or Rewording.objects.filter(case=case).exists():
         raise errors.NotUndoable
     was_vote = own[0].role in ADJUDICATORS
-    gone = [
-        review
-        for review in in_order[in_order.index(own[0]) :]
-        if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
-    ]
+    gone = []
+    for review in in_order[in_order.index(own[0]) :]:
+        is_first_vote = review.role in ADJUDICATORS and review.phase == Phase.COMMIT
+        is_others_first_vote = was_vote and is_first_vote and review not in own
+        if not is_others_first_vote:
+            gone.append(review)
     retract_reviews(gone, actor)
     progress = load_progress(case)
     now = position(case.frozen.policy, visibility.opinions(case, progress.reviews))
     counted = {review.assignment_id for review in progress.reviews}
     affected = {review.assignment_id for review in gone}
-    turns = {turn.role for turn in now.openings}
+    open_roles = {opening.role for opening in now.openings}
     for row in progress.assignments.values():
         if row.pk not in affected:
             continue
@@ -193,7 +194,7 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         keys, hold = [], Hold.DONE
         if row.physician_id == person_id:
             keys = [review.pk for review in own]
-        if row.role in turns:
+        if row.role in open_roles:
             hold = Hold.OPEN
         _vacate(row, hold, actor, reason, keys)
     if not was_vote:

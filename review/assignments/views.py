@@ -18,7 +18,7 @@ from review.answers import signatures
 from review.answers.answer_form import corrections
 from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
-from review.assignments import case_page, case_queue, claims, first_look, queries, refusals, retraction, services
+from review.assignments import case_page, case_queue, claims, first_look, queries, refused_forms, retraction, services
 from review.assignments.forms import PostedReview, read_posted
 from review.calibration import practice
 from review.cases.services import lease
@@ -50,7 +50,7 @@ TOO_LATE = (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted)
 def workbench(request: HttpRequest) -> HttpResponse:
     """A physician's start page: the held case or the next one, pending requests, the last week."""
     me = signed_in_account(request)
-    held = list(visibility.current_assignments(me))
+    held = list(visibility.assignments_held_by(me))
     work, pace = case_queue.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
     is_new = not visibility.reviews_by(me).exists()
@@ -180,7 +180,7 @@ def _show_turn(
         # a claim or a reveal the lease is new, and the page need not write.
         if not claims.recently_renewed(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        refusal = refusals.take(request, assignment.pk)
+        refusal = refused_forms.take(request, assignment.pk)
         return case_page.render_case(
             request, turn, refusal=refusal, received_local=received_local, retractable=retractable
         )
@@ -335,7 +335,7 @@ def _render_stale(request: HttpRequest, stale: errors.StaleDraft, posted: Posted
             request,
             turn,
             answers=posted.answers,
-            refusal=refusals.RefusedForm(agreed="agreed" in request.POST),
+            refusal=refused_forms.RefusedForm(agreed="agreed" in request.POST),
             status=stale.status,
             stale=stale,
             seen_revision=posted.revision,
@@ -356,11 +356,11 @@ def _render_refused(
     script, the saved answers are shown by a redirect, so that Back posts nothing again.
     """
     stale, assignment_id = None, posted.turn.assignment.pk
-    refusal = refusals.refusal_of(request, refused)
+    refusal = refused_forms.refusal_of(request, refused)
     try:
         _save(posted, answers)
         if "here" not in request.GET:
-            refusals.keep(request, assignment_id, refusal)
+            refused_forms.keep(request, assignment_id, refusal)
             return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     except errors.OverLimits:  # which the page says, beside the text as it was typed
         pass

@@ -18,9 +18,9 @@ from review.audit import accounts, acts, cases, chain_entries
 from review.audit.trail import ANCHOR, CHAIN_NAMES, CHECKPOINTS, EVENTS, OTHER_CHAIN, PERSON_EVENTS, anchor_of
 from review.common.waking import wake_after_commit
 from review.models import Audit, Case, Chained, ChainHead, Event, PersonEvent, Review, User
-from review.rules.answers import shown
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can, require
+from review.rules.shown_fields import shown
 
 CHUNK = 1000  # rows in memory at a time
 HEARTBEAT_ROWS = 10_000  # rows between two heartbeats

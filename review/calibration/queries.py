@@ -12,9 +12,9 @@ from django.db.models import F, QuerySet
 
 from review import errors
 from review.models import Assignment, CalibrationItem, Case, Review, User
-from review.rules.answers import Hidden, shown
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, RubricAnswer, finding_decision
+from review.rules.shown_fields import Hidden, shown
 from review.rules.state_machine import Ground, Phase, State, Verdict
 
 PASS_SHARE = 0.8  # share of the expected answers needed to pass

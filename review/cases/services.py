@@ -27,7 +27,7 @@ from review.rules.state_machine import ADJUDICATORS, Phase, Role, State, positio
 from review.rules.text import one_line
 
 Hold = Assignment.Hold
-TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
+STAGE_RANK = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
 
 
 def lease() -> timedelta:
@@ -97,7 +97,7 @@ def reviewer_requirements(case: Case, role: Role) -> dict[str, Any]:
     policy = case.frozen.policy
     return {
         "priority": case.priority,
-        "turn": TURNS[role.stage],
+        "turn": STAGE_RANK[role.stage],
         "language": case.language.partition("-")[0].lower(),
         "specialty": case.specialty.strip().casefold(),
         "calibration": case.benchmark if policy.calibrated_only else "",

@@ -15,7 +15,7 @@ from review.common.api import paginated_response, validated_body, validated_quer
 from review.common.serializers import Fields, serializer_of
 
 Taken = type[Serializer[Any]] | Fields
-Shape = Any  # fields by name, or a class: a serializer, or an answer (`review.rules.answers`)
+Shape = Any  # fields by name, or a class: a serializer, or an answer (`review.rules.shown_fields`)
 Method = Callable[..., Any]
 Decorator = Callable[[Method], Any]  # of a method, which DRF gives further attributes
 Body = dict[str, Any]

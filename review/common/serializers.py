@@ -17,10 +17,10 @@ from rest_framework.settings import api_settings
 
 from review.models.enums import values_of
 from review.rules import limits
-from review.rules.answers import ShownField, shown_fields
 from review.rules.blocks import HighlightLabel, Level, Point, Question, RubricText, TrapTerm, Turn
 from review.rules.citations import KINDS, LEVELS
 from review.rules.questions import RUBRIC_VALUES
+from review.rules.shown_fields import ShownField, shown_fields
 from review.rules.state_machine import Declaration, Reason, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -39,7 +39,7 @@ _FIELDS: dict[type, Callable[..., Field]] = {
 
 @cache
 def serializer_of(kind: Any) -> type[serializers.Serializer[Any]]:
-    """The serializer of an answer: a dataclass or a TypedDict (`review.rules.answers`)."""
+    """The serializer of an answer: a dataclass or a TypedDict (`review.rules.shown_fields`)."""
     declared: dict[str, Any] = {"__doc__": kind.__doc__}
     for field in shown_fields(kind):
         options: dict[str, Any] = {}

@@ -10,8 +10,8 @@ from pydantic import Field
 from review.common.commands import Action, Positional, Shell
 from review.models import User
 from review.people import accounts, invitations, roster
-from review.rules.answers import shown_values
 from review.rules.permissions import OPERATOR, UserRole
+from review.rules.shown_fields import shown_values
 
 
 def account_named(username: str) -> User:

@@ -25,7 +25,7 @@ from review.common import csv_text
 from review.common.notifications import language_of
 from review.common.provider_accounts import signs_in_elsewhere
 from review.models import User
-from review.rules.answers import Hidden, shown
+from review.rules.shown_fields import Hidden, shown
 
 log = logging.getLogger(__name__)
 

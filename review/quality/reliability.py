@@ -29,11 +29,11 @@ from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.quality.scales import Scale, merged, offered_answers
-from review.rules.answers import Hidden, Shown, shown
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.consolidation import added_wordings, same_wordings
 from review.rules.questions import RETAINED_VALUES, Form
 from review.rules.reading_time import count_block_words
+from review.rules.shown_fields import Hidden, Shown, shown
 from review.rules.state_machine import Phase, Role, State, Verdict
 
 MAX_DOTS = 200  # the most recent cases in the chart of active time over length

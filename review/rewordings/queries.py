@@ -10,10 +10,10 @@ from review import errors
 from review.access import visibility
 from review.models import Rewording, User
 from review.rules import consolidation
-from review.rules.answers import Hidden
 from review.rules.case_spec import answers_from_json
 from review.rules.consolidation import SettledRubric
 from review.rules.diffing import Span, diff_words
+from review.rules.shown_fields import Hidden
 from review.rules.state_machine import Role
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from review.rules import limits
-from review.rules.answers import Recent
+from review.rules.shown_fields import Recent
 from review.rules.text import character_edges, find_words, widened
 
 

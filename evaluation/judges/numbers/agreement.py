@@ -14,7 +14,7 @@ from evaluation.numbers.late import pl
 from evaluation.numbers.rules import UNDECIDED, VOIDS
 from evaluation.panel import Rule
 from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
-from review.rules.answers import Shown
+from review.rules.shown_fields import Shown
 
 SEVERAL = 3  # judges from which on there are figures for all of them together
 ALIKE, DIFFERS = "alike", "differs"  # `JudgeAgreement.cache`

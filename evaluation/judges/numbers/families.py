@@ -16,7 +16,7 @@ from evaluation.numbers.frame import Frame, as_array, votes_in_scope
 from evaluation.numbers.late import pl
 from evaluation.protocol import Protocol
 from evaluation.statistics.comparisons import difference_of_differences
-from review.rules.answers import shown
+from review.rules.shown_fields import shown
 
 Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
 

@@ -20,7 +20,7 @@ from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, label_agreement
 from evaluation.statistics.two_phase import two_phase_table
 from evaluation.statistics.validation import JudgeQuality, judge_quality
-from review.rules.answers import Hidden, Shown, shown
+from review.rules.shown_fields import Hidden, Shown, shown
 
 Floats = NDArray[np.float64]
 MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"  # physicians' answers

@@ -9,7 +9,7 @@ from evaluation.judges.numbers.families import Counts, Member, SelfPreference, r
 from evaluation.judges.numbers.validation import ValidationReport
 from evaluation.judges.numbers.variance import ModelVariance
 from evaluation.statistics.intervals import RateInterval
-from review.rules.answers import shown_values
+from review.rules.shown_fields import shown_values
 
 SIMULATED_NOTICE = "Simulated reviewers: not evidence."
 

@@ -77,7 +77,7 @@ def test_submit_and_stop_claims_no_further_case(browse: Browse, ana: User) -> No
     assignment = claim(ana)
     answer = post(browse(ana), "submit", assignment, approval(), stop="1")
     assert answer["Location"] == reverse("review:workbench")
-    assert not visibility.current_assignments(ana).exists()
+    assert not visibility.assignments_held_by(ana).exists()
 
 
 def test_a_missing_answer_is_named_linked_and_focused(browse: Browse, ana: User) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from review.common.serializers import serializer_of
-from review.rules.answers import Hidden, Recent, Shown, shown, shown_values
+from review.rules.shown_fields import Hidden, Recent, Shown, shown, shown_values
 
 
 @dataclass(frozen=True)
