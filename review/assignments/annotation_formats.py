@@ -251,8 +251,10 @@ def _label_studio(row: Mapping[str, Any]) -> Iterator[Read]:
     aliases = {choice["value"]: choice["alias"] for choice in about.get("choices", ())}
     latest: dict[str, Mapping[str, Any]] = {}
     for annotation in sorted(row["annotations"], key=_moment):
-        by = annotation["completed_by"]
-        latest[str(by["email"] if isinstance(by, dict) else by)] = annotation
+        annotator = annotation["completed_by"]
+        if isinstance(annotator, dict):
+            annotator = annotator["email"]
+        latest[str(annotator)] = annotation
     for annotator, annotation in latest.items():
         if annotation.get("was_cancelled"):
             continue

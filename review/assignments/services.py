@@ -52,7 +52,9 @@ def save_draft(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision
     if draft is None:
         # The other window may have saved it after the assignment was lost, which is then the news.
         late = late or _lateness(turn_of(physician, assignment.pk, own=False).assignment, physician, token)
-        raise _with_stale_note(late) if late is not None else errors.StaleDraft
+        if late is None:
+            raise errors.StaleDraft
+        raise _with_stale_note(late)
     if late is not None:
         raise late
     if not recently_renewed(assignment):

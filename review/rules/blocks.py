@@ -268,12 +268,15 @@ def locate_highlight(highlight: Highlight, texts: Mapping[str, str]) -> Highligh
     if words and texts.get(place, "")[highlight.start : highlight.end] == words:
         start, end = widened(character_edges(texts[place]), highlight.start, highlight.end)
         return replace(highlight, quote=texts[place][start:end], start=start, end=end)
-    for key in [place, *texts] if words.strip() else ():
+    unlocated = replace(highlight, passage="", start=0, end=0)
+    if not words.strip():
+        return unlocated
+    for key in [place, *texts]:
         for quote in dict.fromkeys((words, words.strip())):
             if found := find_words(texts.get(key, ""), quote):
                 start, end = found
                 return replace(highlight, quote=texts[key][start:end], passage=key, start=start, end=end)
-    return replace(highlight, passage="", start=0, end=0)
+    return unlocated
 
 
 def highlight_faults(

@@ -80,7 +80,12 @@ class Citation:
 
 def level_of(citation: Citation) -> str:
     """The level of evidence of a citation; empty if none was chosen and its kind leaves it open."""
-    return citation.level or ("" if citation.kind in _UNTOLD else next(iter(KIND_LEVELS.get(citation.kind, ())), ""))
+    if citation.level or citation.kind in _UNTOLD:
+        return citation.level
+    levels = KIND_LEVELS.get(citation.kind)
+    if levels:
+        return levels[0]
+    return ""
 
 
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
@@ -244,11 +249,11 @@ def locate_passage(citation: Citation, texts: Mapping[str, str]) -> Citation | N
     """
     if citation.kind != "case":
         return citation
-    location = _LOCATION.fullmatch(citation.section.strip())
-    key, start, end = (
-        (location[1], int(location[2]), int(location[3])) if location else (citation.section.strip(), 0, 0)
-    )
-    quotation = locate_highlight(Highlight(citation.passage, "", key, start, end), texts)
+    quotation = Highlight(citation.passage, passage=citation.section.strip())
+    if location := _LOCATION.fullmatch(quotation.passage):
+        key, start, end = location.groups()
+        quotation = replace(quotation, passage=key, start=int(start), end=int(end))
+    quotation = locate_highlight(quotation, texts)
     if not quotation.passage:
         return None
     return replace(citation, passage=quotation.quote, section=f"{quotation.passage}:{quotation.start}-{quotation.end}")

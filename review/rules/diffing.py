@@ -77,10 +77,11 @@ def diff_words(before: str, after: str) -> tuple[Span, ...]:
     spans = []
     i = j = 0
     for edit in edits:
-        removed = "".join(olds[i : (i := i + edit.removed)])
-        added = "".join(news[j : (j := j + edit.added)])
-        was = "".join(olds[i : (i := i + edit.kept)])
-        now = "".join(news[j : (j := j + edit.kept)])
+        i_kept, j_kept = i + edit.removed, j + edit.added
+        i_end, j_end = i_kept + edit.kept, j_kept + edit.kept
+        removed, added = "".join(olds[i:i_kept]), "".join(news[j:j_kept])
+        was, now = "".join(olds[i_kept:i_end]), "".join(news[j_kept:j_end])
+        i, j = i_end, j_end
         if was == now:
             was = ""
         spans += [Span("delete", removed), Span("insert", added), Span("equal", now, was)]

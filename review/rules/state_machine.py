@@ -285,7 +285,10 @@ def _position(policy: Policy, received: dict[Opening, Opinion]) -> Position:
         if (after_rewording := _rewording_position(policy, secondary)) is not None:
             return after_rewording
 
-    for phase in [Phase.COMMIT, Phase.DISCUSS] if policy.discussion else [Phase.COMMIT]:
+    phases = [Phase.COMMIT]
+    if policy.discussion:
+        phases.append(Phase.DISCUSS)
+    for phase in phases:
         openings = [Opening(role, phase) for role in ADJUDICATORS]
         missing = frozenset(opening for opening in openings if opening not in received)
         if missing:
