@@ -44,6 +44,7 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
         with recording_events():
             has_items = Exists(calibration_items(active=True))
             me = User.objects.select_for_update(no_key=True).annotate(has_items=has_items).get(pk=physician.pk)
+            require(me, Can.REVIEW)
             mine = Q(physician=me, hold=Hold.HELD) | Q(reserved_for=me, hold=Hold.OPEN)
             holds = set(Assignment.objects.filter(mine).values_list("hold", flat=True))
             held = None

@@ -30,6 +30,8 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
         NotReserved: `to` may not work on it; the error says why.
     """
     require(actor, Can.OVERSEE)
+    if to is not None:
+        to = _lock_account(to)
     case = lock_open_case(case_id)
     assignment = Assignment.objects.select_for_update(of=("self",)).filter(case=case, role=role).first()
     if assignment is None:
@@ -41,8 +43,10 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     loser = assignment.physician_id
     assignment.reserved_for = to
     assignment.free()
-    if to is not None and to.pk != loser:
+    keeps_copy = case.is_copy and assignment.reserved_for_id == loser
+    if to is not None and not keeps_copy:
         _check_reservable(assignment, to)
+    if to is not None and to.pk != loser:
         notifications.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=assignment.reserved_for_id)
     return assignment
@@ -55,6 +59,7 @@ def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
     Raises Committed if there is none, and whatever `reassign` raises.
     """
     require(actor, Can.OVERSEE)
+    to = _lock_account(to)
     case = lock_open_case(case_id)
     free = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Hold.OPEN).order_by("pk")
     if (role := free.values_list("role", flat=True).first()) is None:
@@ -62,9 +67,19 @@ def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
     return reassign(case_id, Role(role), to=to, actor=actor)
 
 
+def _lock_account(to: User) -> User:
+    """The account as it is now, locked: what ends its right to the case waits, and then frees it.
+
+    Before the case, like every lock of an account.
+    """
+    return User.objects.select_for_update(no_key=True).get(pk=to.pk)
+
+
 def _check_reservable(assignment: Assignment, to: User) -> None:
     if not allowed(to, Can.REVIEW):
         raise errors.NotReserved(_("This account cannot review cases."))
+    if to.paused_at is not None:
+        raise errors.NotReserved(_("%(name)s is paused and gets no new cases.") % {"name": to})
     if assignment.case.is_copy:
         raise errors.NotReserved(_("This is another physician's training case."))
     problem = case_queue.ineligibility(to, assignment)

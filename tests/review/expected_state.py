@@ -452,8 +452,8 @@ class ExpectedState:
             return
         previous_holder, slot.holder = slot.holder, None
         has_another = any(other is not slot and other.reserved_for == to for other in case.slots.values())
-        refused = has_another or (to is not None and not self.is_permitted(to, case, role))
-        if to is not None and to != previous_holder and refused:
+        refused = to is not None and (self.people[to].paused or not self.is_permitted(to, case, role))
+        if to is not None and (has_another or refused):
             slot.holder = previous_holder
             assert outcome is errors.NotReserved
             return

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.cases.services import lease
 from review.models import Assignment, Case, Draft, Event, Review, User
+from review.people import accounts
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers
 from review.rules.state_machine import FINAL, Phase, Policy, Role, State
@@ -378,6 +379,26 @@ def test_a_claim_finds_the_only_case_while_it_is_reassigned_to_its_physician(
 
     _, taken = run_concurrently([reassign, claim_meanwhile])
     assert taken == row
+
+
+@pytest.mark.parametrize("end", [partial(accounts.set_active, active=False), partial(accounts.set_paused, paused=True)])
+def test_no_case_stays_reserved_for_somebody_who_stops_meanwhile(
+    end: Callable[..., User], run_concurrently: RunConcurrently, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, adela, boss = account("ana"), account("adela", UserRole.ADMIN), account("boss", UserRole.ADMIN)
+    case, checked = open_case(), case_queue.ineligibility
+
+    def check_slowly(*args: Any) -> object | None:
+        problem = checked(*args)
+        time.sleep(0.3)  # for the other to come in between
+        return problem
+
+    monkeypatch.setattr(case_queue, "ineligibility", check_slowly)
+    outcomes = run_concurrently(
+        [partial(reassignment.reserve, case.pk, to=ana, actor=adela), partial(end, ana.pk, actor=boss)]
+    )
+    assert_none_failed(outcomes, errors.NotReserved)
+    assert not Assignment.objects.filter(reserved_for=ana).exists()
 
 
 def test_a_claim_locks_one_row_and_updates_it_only_if_it_is_free(ana: User) -> None:

@@ -20,11 +20,11 @@ from mhb_site.demo.load import ACCOUNTS, create_accounts
 from review.assignments import claims, reassignment
 from review.audit import verification
 from review.audit.verification import FaultCode
-from review.errors import NotAllowed
+from review.errors import NotAllowed, NotReserved
 from review.models import Assignment, Audit, Event, PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
-from review.rules.state_machine import Policy
+from review.rules.state_machine import Policy, Role
 from tests.conftest import Beside
 from tests.review.approve import approval_of
 from tests.review.factories import PASSWORD, account, claim, open_case, submit
@@ -296,6 +296,23 @@ def test_cases_reserved_for_somebody_who_cannot_take_them_are_free(
         Assignment.objects.filter(physician=ana).update(lease_until=timezone.now() - timedelta(minutes=1))
         assert claims.expire_leases() == left_held
     assert claim(bo).case_id == case.pk
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"is_active": False}, {"paused_at": timezone.now()}, {"role": "researcher"}],
+    ids=["closed", "paused", "role"],
+)
+@pytest.mark.parametrize("is_held", [False, True], ids=["waiting", "held"])
+def test_no_case_is_reserved_for_somebody_who_cannot_take_it(
+    fields: dict[str, object], is_held: bool, adela: User, ana: User
+) -> None:
+    case = open_case()
+    if is_held:
+        claim(ana)
+    User.objects.filter(pk=ana.pk).update(**fields)
+    with pytest.raises(NotReserved):
+        reassignment.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)  # as a page loaded it before
 
 
 @pytest.mark.parametrize("also", [{}, {"senior": False}], ids=["alone", "no longer senior"])
