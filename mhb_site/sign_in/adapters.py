@@ -27,9 +27,11 @@ from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
 from review.audit.trail import record_person, recording_events, require_own_act
 from review.common.provider_accounts import signs_in_elsewhere
-from review.errors import SignsInElsewhere
+from review.errors import NotAllowed, SignsInElsewhere
 from review.models import PersonEvent, User
 from review.people.accounts import set_own_password
+
+BEGUN_FOR = "sign_in_begun_for"  # in the session: which access of the account
 
 
 class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
@@ -47,7 +49,14 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             raise SignsInElsewhere
         with transaction.atomic():  # of some at once, all may be the last: a sign-in has limits of its own
             require_own_act(user, PersonEvent.Kind.SIGNED_IN)
+        request.session[BEGUN_FOR] = user.get_session_auth_hash()
         return super().pre_login(request, user, **options)
+
+    def login(self, request: HttpRequest, user: User) -> None:
+        """Raises NotAllowed if the account's access ended while its second factor was asked for."""
+        if request.session.pop(BEGUN_FOR, "") != user.get_session_auth_hash():
+            raise NotAllowed
+        super().login(request, user)
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
         with recording_events():

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review import errors
 from review.access.visibility import CLAIMS
-from review.audit.trail import record, recording_events
+from review.audit.trail import lock_own_account, record, recording_events
 from review.common import notifications
 from review.labels import ANONYMOUS_ROLES
 from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
@@ -122,7 +122,7 @@ def check_rate(author: User) -> None:
 
     Needs a transaction, which holds up the person's others: two at once must not both be the last.
     """
-    User.objects.select_for_update(no_key=True).get(pk=author.pk)
+    lock_own_account(author)
     recent = Event.objects.filter(
         actor=author, kind__in=(Event.Kind.REMARKED, Event.Kind.PROBLEM), at__gte=timezone.now() - timedelta(minutes=1)
     )

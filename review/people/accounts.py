@@ -24,7 +24,14 @@ from knox.models import AuthToken
 
 from review.audit.accounts import account_snapshot, factors_of
 from review.audit.chain_entries import canonical
-from review.audit.trail import PERSON_EVENTS, record, record_own_act, record_person, recording_events
+from review.audit.trail import (
+    PERSON_EVENTS,
+    lock_own_account,
+    record,
+    record_own_act,
+    record_person,
+    recording_events,
+)
 from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
 from review.models import Assignment, Case, ChainHead, Declined, Event, PersonEvent, User
@@ -149,7 +156,7 @@ def accept_invitation(person_id: int, token: str, password: str, languages: Sequ
 def set_own_languages(user: User, languages: Sequence[str]) -> None:
     """Store the languages in which a physician says that they review; none: any."""
     require(user, Can.REVIEW)
-    _store_own_languages(User.objects.select_for_update(no_key=True).get(pk=user.pk), languages)
+    _store_own_languages(lock_own_account(user), languages)
 
 
 def _store_own_languages(user: User, languages: Sequence[str]) -> None:
@@ -355,7 +362,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
             return view(request, *args, **kwargs)
         rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", "type")
         with recording_events():
-            User.objects.select_for_update(no_key=True).get(pk=user.pk)  # before any factor, as everywhere
+            lock_own_account(user)  # before any factor, as everywhere
             before = list(rows.all())
             response = view(request, *args, **kwargs)
             if (after := list(rows.all())) != before:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ from django.urls import reverse
 from mhb_site.sign_in.adapters import SecondFactorAdapter
 from review.answers import signatures
 from review.models import PersonEvent, User
+from review.people import accounts
+from review.rules.permissions import UserRole
 from tests.review.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -107,6 +110,25 @@ def test_a_sign_in_asks_for_the_code(ana: User, client: Client) -> None:
     sign_in(other)
     other.post(reverse("mfa_authenticate"), {"code": now})
     assert not is_signed_in(other), "each code is valid once"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda ana, adela: accounts.set_password(ana.pk, "another-quite-long-one", actor=adela),
+        lambda ana, adela: accounts.set_active(ana.pk, False, actor=adela),
+        lambda ana, adela: accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=adela),
+    ],
+    ids=["password", "closed", "role"],
+)
+def test_a_sign_in_that_waits_for_its_code_ends_with_all_access(
+    ana: User, adela: User, client: Client, end: Callable[[User, User], object]
+) -> None:
+    enrol(ana)
+    sign_in(client)
+    end(ana, adela)
+    assert client.post(reverse("mfa_authenticate"), {"code": code()}).status_code == 403
+    assert client.get(reverse("sessions")).status_code == 302
 
 
 OTHER_PROCESS = """

@@ -3,20 +3,22 @@
 from functools import partial
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 from knox.models import AuthToken
 
 from mhb_site.api import TTL, issue_token, revoke_tokens
+from review.assignments.claims import claim_next
 from review.assignments.correction import correct
 from review.assignments.retraction import retract
 from review.audit import trail
-from review.errors import TooManyOwnActs
+from review.discussion.remarks import remark
+from review.errors import NotAllowed, TooManyOwnActs
 from review.models import PersonEvent, Review, User
 from review.people import accounts
 from review.rules.permissions import UserRole
 from tests.conftest import RunConcurrently
-from tests.review.factories import account, approval, claim_and_submit, open_case, rejection, submit
+from tests.review.factories import account, approval, claim, claim_and_submit, open_case, rejection, submit
 
 pytestmark = pytest.mark.django_db
 FEW = 3
@@ -80,6 +82,37 @@ def test_what_others_do_to_an_account_does_not_count(ana: User) -> None:
         accounts.edit_person(ana.pk, {"languages": ["en", "zh"][: 1 + number % 2]}, actor=admin)
     accounts.set_own_languages(ana, [])
     assert events(ana, PersonEvent.Kind.EDITED) == FEW + 2
+
+
+def test_acts_of_a_session_that_has_ended_while_they_waited_are_refused(ana: User, rf: RequestFactory) -> None:
+    """A stolen session could otherwise outlive a new password."""
+    admin, case = account("adela", UserRole.ADMIN), open_case()
+    claim(ana)
+    waiting = User.objects.get(pk=ana.pk)
+    accounts.set_password(ana.pk, "another-quite-long-one", actor=admin)
+    request = rf.post("/")
+    request.user = waiting
+    view = accounts.record_factor_changes(lambda _request: pytest.fail("a second factor was added"))
+    for act in (
+        partial(issue_token, waiting, TTL),
+        partial(accounts.set_own_password, waiting, "mine-again-quite-long"),
+        partial(accounts.set_own_languages, waiting, ["en"]),
+        partial(view, request),
+        partial(remark, waiting, case.pk, "Still here."),
+    ):
+        with pytest.raises(NotAllowed):
+            act()
+    assert not AuthToken.objects.exists()
+    assert User.objects.get(pk=ana.pk).check_password("another-quite-long-one")
+    assert issue_token(User.objects.get(pk=ana.pk), TTL)
+
+
+def test_who_has_become_something_else_meanwhile_claims_nothing(ana: User) -> None:
+    admin = account("adela", UserRole.ADMIN)
+    open_case()
+    accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=admin)
+    with pytest.raises(NotAllowed):
+        claim_next(ana)  # as the request loaded it
 
 
 @pytest.mark.both

@@ -152,7 +152,7 @@ def test_a_remark_of_a_physician_who_becomes_an_admin_stays_sealed(adela: User, 
     case = open_case()
     submit(claim(ana), approval_of(case.frozen.form))
     post_remark(ana, case, "The dose is impossible, @bo.")
-    accounts.set_role(ana.pk, UserRole.ADMIN, actor=adela)
+    ana = accounts.set_role(ana.pk, UserRole.ADMIN, actor=adela)
     second = claim(bo)
     post_remark(ana, case, "I meant the second one, @bo.")
     assert readable_remarks(bo, case) == set()
