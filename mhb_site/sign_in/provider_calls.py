@@ -27,16 +27,23 @@ NEEDED = ("authorization_endpoint", "token_endpoint")  # of a discovery document
 ADDRESSES = (*NEEDED, "userinfo_endpoint", "jwks_uri")
 
 
-def read_metadata(url: str, *_args: object, **_options: object) -> bytes:
+def read_metadata(url: str, *, entity_id: str, **_options: object) -> dict[str, Any]:
     """What a provider of SAML says of itself; in the place of python3-saml's own, unbounded reader.
 
-    Raises ProviderAway.
+    Raises ProviderAway; ProviderRefused for a document with which nobody could sign in: allauth
+    would keep it for hours.
     """
+    from onelogin.saml2.idp_metadata_parser import OneLogin_Saml2_IdPMetadataParser  # type: ignore[import-untyped]  # an extra
+
     with ProviderSession() as session:
         answer = session.get(url)
     if not answer.ok:
         raise ProviderAway
-    return answer.content
+    said: dict[str, Any] = OneLogin_Saml2_IdPMetadataParser.parse(answer.content, entity_id=entity_id)
+    idp = said.get("idp", {})
+    if "singleSignOnService" not in idp or not idp.keys() & {"x509cert", "x509certMulti"}:
+        raise ProviderRefused
+    return said
 
 
 def _check_document(answer: requests.Response) -> None:

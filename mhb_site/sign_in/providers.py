@@ -46,8 +46,8 @@ class IdentityProvider(BaseModel):
             raise ValueError("needs settings.idp")
         if isinstance(idp, dict) and "metadata_url" in idp and not is_protected(idp["metadata_url"]):
             raise ValueError("settings.idp.metadata_url must be an address with https: what it answers is trusted")
-        advanced = self.settings.get("advanced")
-        if isinstance(advanced, Mapping) and not advanced.get("strict", True):
+        advanced = self.settings.get("advanced", {})
+        if not isinstance(advanced, dict) or not advanced.get("strict", True):
             raise ValueError("settings.advanced.strict must stay on: without it, answers are not checked")
         return self
 
@@ -59,7 +59,9 @@ class IdentityProvider(BaseModel):
             client = self.client_id
         else:
             client = self.id
-        settings = {"oauth_pkce_enabled": True, **self.settings}
+        # A hospital's own network has names without a dot, which python3-saml would refuse.
+        advanced = {"allow_single_label_domains": True, **self.settings.get("advanced", {})}
+        settings = {"oauth_pkce_enabled": True, **self.settings, "advanced": advanced}
         return {
             "provider_id": self.id,
             "name": self.name,
@@ -115,6 +117,15 @@ def are_of_two_people(claims: Mapping[str, Any]) -> bool:
     return len(subjects) > 1
 
 
+def names_nobody(claims: Mapping[str, Any], field: str) -> bool:
+    """Whether the claim by which a provider tells people apart is neither a text nor a number.
+
+    Of all who have none, a directory may say null.
+    """
+    named = [part[field] for part in _parts(claims) if field in part]
+    return any(not isinstance(value, (str, int)) or isinstance(value, bool) for value in named)
+
+
 def _parts(claims: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a provider told of a person: the ID token, and what it said in addition."""
     return [part for part in (claims.get("userinfo"), claims.get("id_token")) if isinstance(part, Mapping)]
@@ -123,12 +134,16 @@ def _parts(claims: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
     """Whether a provider says that it verified an address; `unless_said` if it says nothing.
 
-    Some write "false" as a text. SAML has no such claim.
+    Some write "false" as a text. SAML has no such claim. Of two addresses, none is verified.
     """
-    answers = []
+    answers, addresses = [], set()
     for part in _parts(claims):
+        if "email" in part:
+            addresses.add(str(part["email"]).casefold())
         if "email_verified" in part:
             answers.append(str(part["email_verified"]).casefold())
+    if len(addresses) > 1:
+        return False
     if answers:
         return all(answer in ("true", "1") for answer in answers)
     return unless_said

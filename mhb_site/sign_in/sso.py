@@ -1,7 +1,6 @@
 """Sign-in through a provider of identities: allauth's adapter, and the addresses it needs."""
 
 import logging
-import zlib
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
@@ -12,9 +11,9 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
 from django.conf import settings
-from django.core.exceptions import BadRequest, ImproperlyConfigured, ValidationError
-from django.db import DataError
-from django.http import HttpRequest
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.db import IntegrityError, OperationalError
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
@@ -22,20 +21,19 @@ from django.utils.http import urlencode
 
 from mhb_site.sign_in.limits import limit_beginnings
 from mhb_site.sign_in.provider_calls import ProviderSession, read_metadata
-from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
+from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified, names_nobody
 from review.audit.trail import recording_events
-from review.errors import ProviderAway, ProviderRefused
+from review.common.disk import is_disk_full
+from review.errors import ProviderAway, ProviderRefused, ShownError
 from review.models import User
 from review.people.providers import Provided, admit
 from review.rules.text import is_storable
 
 log = logging.getLogger(__name__)
-# What allauth, parsers and the database raise for claims that are missing, of another type, too
-# long, too deep or beyond the calendar, and for what is no XML.
-MALFORMED = (
-    *(LookupError, TypeError, ValueError, AttributeError, SyntaxError, ArithmeticError, RecursionError, zlib.error),
-    *(ImproperlyConfigured, ValidationError, DataError),
-)
+# What the site and Django answer in their own words. All else means claims that are missing, of
+# another type, too long or too deep, or no XML: allauth, parsers and the database raise many kinds
+# of errors, python3-saml even Exception itself.
+ANSWERED = (ShownError, Http404, PermissionDenied, SuspiciousOperation, OperationalError, IntegrityError)
 SIGN_OUT = "saml_sls"
 MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
 
@@ -46,7 +44,7 @@ def provider_urls() -> list[URLPattern | URLResolver]:
     if "saml" in used:
         from onelogin.saml2.idp_metadata_parser import OneLogin_Saml2_IdPMetadataParser  # type: ignore[import-untyped]  # an extra
 
-        OneLogin_Saml2_IdPMetadataParser.get_metadata = staticmethod(read_metadata)
+        OneLogin_Saml2_IdPMetadataParser.parse_remote = staticmethod(read_metadata)
     patterns: list[URLPattern | URLResolver] = [path("", include(f"{MODULES[name]}.urls")) for name in sorted(used)]
     _guard(patterns)
     return patterns
@@ -76,7 +74,11 @@ def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., H
             return view(request, *args, **kwargs)
         except requests.RequestException:  # what allauth makes of a status that is an error
             raise ProviderAway from None
-        except MALFORMED as error:
+        except ANSWERED:
+            raise
+        except Exception as error:
+            if is_disk_full(error):
+                raise
             log.warning("malformed claims of a provider: %s", type(error).__name__)  # its text quotes them
             refusal: HttpResponseBase = _refusal(request, ProviderRefused())
             return refusal
@@ -166,7 +168,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if account.pk:
             known = User.objects.filter(pk=account.user_id).first()
         claims = sociallogin.claims
-        if are_of_two_people(claims):
+        uid_field = provider.settings.get("uid_field", "sub")
+        if are_of_two_people(claims) or names_nobody(claims, uid_field):
             raise ProviderRefused
         texts = (account.uid, *((said.username, said.email, said.first_name, said.last_name) if said else ()))
         if not account.uid.strip() or not is_storable(list(texts)):

@@ -90,6 +90,7 @@ def test_answers_of_their_form_sign_in(client: Client, answers: dict[str, str]) 
         ("/token", json.dumps({**TOKEN, "expires_in": 10**30})),
         ("/token", json.dumps({**TOKEN, "expires_in": float("inf")})),
         ("/token", json.dumps({**TOKEN, "id_token": jwt.encode({**CLAIMS, "exp": 10**300, "jti": "1"}, "k" * 32)})),
+        ("/token", json.dumps({**TOKEN, "id_token": jwt.encode({**CLAIMS, "exp": 2**63, "jti": "1"}, "k" * 32)})),
         ("/userinfo", DEEP),
         ("/userinfo", '{"sub": NaN}'),
     ],
@@ -99,6 +100,16 @@ def test_what_is_too_deep_or_beyond_the_calendar_is_refused_in_words(
     client: Client, answers: dict[str, str], place: str, text: str
 ) -> None:
     answers[place] = text
+    assert sign_in(client) == 403
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize("sub", [None, True, 1.5])
+def test_people_whom_a_directory_does_not_tell_apart_are_not_one(
+    client: Client, answers: dict[str, str], sub: object
+) -> None:
+    answers["/token"] = json.dumps({"access_token": "token", "token_type": "bearer"})
+    answers["/userinfo"] = json.dumps({"sub": sub, "preferred_username": "nia"})
     assert sign_in(client) == 403
     assert not User.objects.exists()
 

@@ -1,6 +1,7 @@
 """The addresses of SAML, to which anybody can send anything."""
 
 import base64
+import errno
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -9,13 +10,18 @@ import pytest
 import requests
 from allauth.socialaccount.providers import registry
 from allauth.socialaccount.providers.saml.provider import SAMLProvider
-from django.test import Client, override_settings
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.test import Client, RequestFactory, override_settings
 from django.urls import include, path
 
 from mhb_site import urls
 from mhb_site.sign_in import sso
 from mhb_site.sign_in.provider_calls import ProviderSession
 from mhb_site.sign_in.providers import IdentityProvider
+from review.errors import ProviderAway
 from review.models import User
 from review.rules.permissions import UserRole
 
@@ -84,6 +90,70 @@ def test_metadata_of_a_provider_is_read_within_the_bounds_of_its_other_answers(
     monkeypatch.setattr(ProviderSession, "_away_until", {})
     assert client.get(f"{PLACE}login/", headers={"host": "testserver"}).status_code == 503
     assert asked == [IDP["entity_id"]]
+
+
+METADATA = f"""<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="{IDP["entity_id"]}"><IDPSSODescriptor>
+<KeyDescriptor><KeyInfo xmlns="http://www.w3.org/2000/09/xmldsig#"><X509Data><X509Certificate>AAAA</X509Certificate></X509Data></KeyInfo>
+</KeyDescriptor><SingleSignOnService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" Location="{IDP["sso_url"]}"/>
+</IDPSSODescriptor></EntityDescriptor>"""
+
+
+@pytest.mark.parametrize("lost", ["SingleSignOnService", "X509Certificate", "IDPSSODescriptor", IDP["entity_id"]])
+def test_metadata_with_which_nobody_could_sign_in_is_neither_used_nor_kept(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """A page of a provider in maintenance may be XML, too."""
+    idp = {"entity_id": IDP["entity_id"], "metadata_url": f"{IDP['entity_id']}?{lost}"}
+    provider = HOSPITAL.model_copy(update={"settings": {"idp": idp}})
+    settings.SOCIALACCOUNT_PROVIDERS = {"saml": {"APPS": [provider.app]}}
+    documents = [METADATA.replace(lost, "Away"), METADATA]
+
+    def answer(_session: object, _method: str, _url: str, **_options: object) -> requests.Response:
+        response = requests.Response()
+        response.status_code, response._content = 200, documents.pop(0).encode()
+        return response
+
+    monkeypatch.setattr(requests.Session, "request", answer)
+    visits = [client.get(f"{PLACE}login/", headers={"host": "testserver"}) for _visit in range(3)]
+    assert [visit.status_code for visit in visits] == [403, 302, 302]
+
+
+@pytest.mark.parametrize("host", ["hospital", "hospital:8443", "localhost", "mhb.example"])
+def test_a_site_whose_name_has_no_dot_has_saml(client: Client, settings: Any, host: str) -> None:
+    settings.ALLOWED_HOSTS = ["hospital", "localhost", "mhb.example"]
+    for address, status in (("login/", 302), ("metadata/", 200)):
+        assert client.get(PLACE + address, headers={"host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    "error", [Exception("No hostname"), AssertionError(), RuntimeError(), ValueError(), StopIteration()]
+)
+def test_whatever_a_library_raises_is_refused_in_words(rf: RequestFactory, error: Exception) -> None:
+    def view(_request: HttpRequest) -> HttpResponse:
+        raise error
+
+    request = rf.get("/")
+    request.user = AnonymousUser()
+    assert sso.refusing_malformed(view)(request).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Http404(),
+        PermissionDenied(),
+        SuspiciousOperation(),
+        OperationalError(),
+        ProviderAway(),
+        OSError(errno.ENOSPC, "full"),
+    ],
+)
+def test_what_the_site_answers_itself_is_left_to_it(rf: RequestFactory, error: Exception) -> None:
+    def view(_request: HttpRequest) -> HttpResponse:
+        raise error
+
+    with pytest.raises(type(error)):
+        sso.refusing_malformed(view)(rf.get("/"))
 
 
 def test_metadata_is_read_over_https_alone() -> None:
