@@ -15,6 +15,7 @@ from knox.crypto import hash_token
 from knox.models import AuthToken
 from waitress.parser import HTTPRequestParser
 
+from review.common.provider_accounts import is_confirmed
 from review.rules.permissions import Can, allowed
 
 MAX_UNKNOWN_BODY = 64 * 1024  # bytes of a request by nobody in particular: a form to sign in
@@ -74,7 +75,7 @@ def _account(headers: Mapping[str, str]) -> object:
         if prefix.lower() == "bearer" and token.isascii():
             valid = AuthToken.objects.filter(digest=hash_token(token), expiry__gt=timezone.now())
             found = valid.select_related("user").first()
-            if found:
+            if found and is_confirmed(found.user):
                 return found.user
             return None
         cookie = SimpleCookie(headers.get("COOKIE", "")).get(settings.SESSION_COOKIE_NAME)

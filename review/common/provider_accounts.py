@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
-from django.db.models import Max
 from django.utils import timezone
 
 from review.models import User
@@ -20,9 +19,12 @@ def signs_in_elsewhere(user: User) -> bool:
 
 
 def is_confirmed(user: User) -> bool:
-    """Whether the provider of an account, if it has one, confirmed it within `MHB_SSO_TOKEN_HOURS`.
+    """Whether somebody signed in to an account of a provider within `MHB_SSO_TOKEN_HOURS`.
 
-    It does at each sign-in. Groups that somebody has lost take effect in no other way.
+    Groups that they have lost take effect in no other way. Not when allauth last saw them there: it
+    stores that of a sign-in that is refused, too.
     """
-    last = SocialAccount.objects.filter(user=user).aggregate(last=Max("last_login"))["last"]
-    return last is None or last > timezone.now() - timedelta(hours=settings.MHB_SSO_TOKEN_HOURS)
+    if not SocialAccount.objects.filter(user=user).exists():
+        return True
+    since = timezone.now() - timedelta(hours=settings.MHB_SSO_TOKEN_HOURS)
+    return user.last_login is not None and user.last_login > since

@@ -52,6 +52,7 @@ def admit(
             user = _account_to_link(person)
         if user is None:
             return _new_account(person, person.role or default)
+        user = User.objects.select_for_update(no_key=True).get(pk=user.pk)  # an admin may be changing it
         if known is None:
             if decides and person.role is None and default is None:
                 return None  # none of its groups has access here: the account is not the provider's to close
