@@ -380,6 +380,7 @@ LOGGING = {
     },
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
+        "allauth.socialaccount.providers.saml": {"level": "CRITICAL"},  # it quotes what a provider, or anybody, sent
         "axes": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
         "httpx2": {"level": "WARNING"},  # the ledger has every call

@@ -64,6 +64,16 @@ def test_a_link_that_no_provider_signed_neither_signs_out_nor_leads_elsewhere(
     assert client.get("/review/").status_code == 200
 
 
+def test_no_message_of_a_provider_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    answer = SIGN_OUT.replace("LogoutRequest", "Response").replace(IDP["entity_id"], "Nia Lima was dismissed")
+    host = {"host": "testserver"}
+    client.post(f"{PLACE}acs/", {"SAMLResponse": base64.b64encode(answer.encode()).decode()}, headers=host)
+    assert client.get(f"{PLACE}acs/finish/", headers=host).status_code == 403
+    assert "through hospital failed" in caplog.text
+    assert "Nia Lima" not in caplog.text
+    assert "Error processing" not in caplog.text
+
+
 @pytest.mark.parametrize("text", ["AAAA", "PGEvPg==", "é", "=", deflated("no XML"), ""])
 def test_what_is_no_message_of_a_provider_is_refused_in_words(client: Client, text: str) -> None:
     signed = {"Signature": "AAAA", "SigAlg": "none"}
