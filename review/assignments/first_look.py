@@ -32,6 +32,7 @@ def reveal(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision: in
         LeaseLost, CaseClosed: too late; the answers were stored as `services.submit` does.
         NotAssigned, AlreadySubmitted.
     """
+    answers = turn.answerable(answers)
     check_limits(turn.case.frozen, answers)
     answers = with_allowed_highlights(answers, revealed=False)
     try:

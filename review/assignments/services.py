@@ -42,6 +42,7 @@ def save_draft(turn: ReviewTurn, token: uuid.UUID, answers: Answers, *, revision
     """
     physician, assignment, spec = turn.physician, turn.assignment, turn.case.frozen
     require(physician, Can.REVIEW)
+    answers = turn.answerable(answers)
     check_limits(spec, answers)
     late = _lateness(assignment, physician, token)
     if answers.highlights:
@@ -109,6 +110,7 @@ def submit(
         LeaseLost, CaseClosed: too late. The answers were stored as the physician's draft, unless
             another window has saved one since `revision`; nothing else was written.
     """
+    answers = turn.answerable(answers)
     check_limits(turn.case.frozen, answers)
     signatures.check_password(turn, token, password)
     with keeping_late_answers(turn, answers, revision):

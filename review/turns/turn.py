@@ -279,6 +279,14 @@ class ReviewTurn:
             raise errors.NotRevealed
         return consolidation.with_first_look(self.asks, answers, answers_from_json(self.first_look.answers))
 
+    def answerable(self, answers: Answers) -> Answers:
+        """`answers` to what is asked now: nothing tells whether a first look hides the others."""
+        if self.is_revealed:
+            return answers
+        asked = {question.key for question in self.asks.first_look.questions}
+        questions = {key: answer for key, answer in answers.questions.items() if key in asked}
+        return replace(answers, questions=questions, rubrics={})
+
     def sign(self, review_id: int) -> Answers:
         """The answers that sign a readable review word for word. Raises NotAProposal."""
         readable = {review.pk: review for review in self.reviews}

@@ -1,6 +1,7 @@
 """The first look: no trap is shown before it, and its answers cannot be changed afterwards."""
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from review import errors
 from review.assignments import claims, first_look, services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, FirstLook, Review, User
+from review.rules.blocks import TrapTerm
+from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, Problem
 from review.rules.state_machine import Phase, Policy, Role
 from review.turns.turn import ReviewTurn, readable_reviews
@@ -304,3 +307,21 @@ def test_the_api_returns_nothing_sealed_before_the_first_look(ana: User) -> None
     assert revealed["revealed"] is True
     assert all(word in str(revealed["case"]) for word in ("does not exist", "Gives no dose", "why it came back"))
     assert Assignment.objects.get().hold == Assignment.Hold.HELD
+
+
+def test_a_draft_before_the_first_look_tells_nothing_of_the_rest(browse: Browse, ana: User) -> None:
+    """Sources and added rubrics are filled in from the case, and unknown fields are named."""
+    trap = TrapTerm("A1", "Invented drug", levels=("guideline",))
+    one_trap = replace(FULL_FORM, rubrics=FULL_FORM.rubrics[:1], terms=(trap,))
+    open_case(policy=FIRST_LOOK_POLICY, form=one_trap, first_look=FIRST_LOOK_BLOCKS)
+    held, client = claim(ana), Client()
+    client.force_authenticate(ana)
+    fields = {"question.natural": "no", "question.false": "no", "citation.1.reference": "A book", "do": "add-rubric"}
+    browse(ana).post(reverse("review:draft", args=[held.pk]), {"token": str(held.token), "revision": "0", **fields})
+    answers = client.get(reverse("api:assignment", args=[held.pk])).json()["draft"]["answers"]
+    assert answers_from_json(answers) == Answers({"natural": Answer("no")})
+    guesses: list[dict[str, Any]] = [{"rubrics": {"R1": {}}}, {"rubrics": {"R9": {}}}, {"questions": {"x": {}}}]
+    for revision, guessed in enumerate(guesses, 1):
+        body = {"token": str(held.token), "answers": guessed, "revision": revision}
+        assert client.put(reverse("api:assignment-draft", args=[held.pk]), body).status_code == 200
+        assert client.post(reverse("api:assignment-submit", args=[held.pk]), body).status_code == 409
