@@ -320,6 +320,7 @@ SECRETS = (
         "deploy/keys.env",
         "mhb_site/.env",
         "mhb_site/keys.env",
+        "mhb_site/keys.env.bak",
     ),
     *(
         "review/.env.local",
@@ -383,7 +384,8 @@ def test_the_build_context_is_the_program_and_nothing_else() -> None:
 
 
 def test_files_of_secrets_are_not_committed() -> None:
-    command = ["git", "check-ignore", "--no-index", *ASKED_TO_WRITE, "deploy/keys.env", "cert.pem", "mhb.sqlite3"]
+    others = ("deploy/keys.env", "keys.env.bak", "cert.pem", "mhb.sqlite3")
+    command = ["git", "check-ignore", "--no-index", *ASKED_TO_WRITE, *others]
     ignored = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     assert ignored == command[3:]
 
