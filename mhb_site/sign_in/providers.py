@@ -92,7 +92,9 @@ class IdentityProvider(BaseModel):
                 value = part.get(self.groups)
             if isinstance(value, str):
                 return [value]
-            if isinstance(value, (list, Mapping)):
+            if isinstance(value, Mapping):
+                value = [group for group, granted in value.items() if granted]
+            if isinstance(value, list):
                 return [group for group in value if isinstance(group, str)]
         return []
 
