@@ -332,6 +332,7 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
 @recording_events()
 def set_own_password(user: User, password: str) -> None:
     """Set the user's own password and end the user's API tokens and other sessions."""
+    lock_own_account(user)  # before its password differs
     user.set_password(password)
     user.save(update_fields=["password"])
     record_own_act(user, PersonEvent.Kind.PASSWORD, tokens=delete_tokens(user))

@@ -107,6 +107,14 @@ def test_acts_of_a_session_that_has_ended_while_they_waited_are_refused(ana: Use
     assert issue_token(User.objects.get(pk=ana.pk), TTL)
 
 
+def test_of_two_who_set_a_new_password_with_the_old_one_the_second_is_refused(ana: User) -> None:
+    first, second = User.objects.get(pk=ana.pk), User.objects.get(pk=ana.pk)
+    accounts.set_own_password(first, "mine-and-quite-long")
+    with pytest.raises(NotAllowed):
+        accounts.set_own_password(second, "whoever-had-the-old-one")
+    assert User.objects.get(pk=ana.pk).check_password("mine-and-quite-long")
+
+
 def test_who_has_become_something_else_meanwhile_claims_nothing(ana: User) -> None:
     admin = account("adela", UserRole.ADMIN)
     open_case()
