@@ -18,7 +18,7 @@ PEOPLE = frozenset({"physician", "taken_from", "given_to"})  # keys of event dat
 SEALED = frozenset({"reason", "text", "note"})  # keys of event data that hold text somebody typed
 WITHHELD = PEOPLE | SEALED
 # What reading a row raises if somebody wrote it in the place of this site.
-NOT_OURS = (AttributeError, KeyError, TypeError, ValueError)
+NOT_OURS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -341,7 +341,10 @@ class _Reviews:
     def add(self, row: Event) -> Iterator[AuditFault]:
         """Add a submission event; compares once `CHUNK` of them are waiting."""
         review = row.data.get("review")
-        if not isinstance(review, int) or not 1 <= review <= MAX_ID or review in self._seen:
+        if not isinstance(review, int) or not 1 <= review <= MAX_ID:
+            yield self._fault(FaultCode.REVIEW_MISSING, row, None)
+            return
+        if review in self._seen:
             yield self._fault(FaultCode.REVIEW_MISSING, row, review)
             return
         self._seen.add(review)
@@ -375,11 +378,11 @@ class _Reviews:
             if pk not in self._seen and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
                 yield AuditFault(FaultCode.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
 
-    def _digest(self, review: Review) -> str:
+    def _digest(self, review: Review) -> str | None:
         try:
             return chain_entries.review_digest(review, self._key)
         except chain_entries.NOT_OURS:
-            return ""
+            return None
 
     def _fault(self, what: FaultCode, row: Event, review: int | None) -> AuditFault:
         place = row.sequence
