@@ -70,6 +70,10 @@ class NotAllowed(ReviewError, status=403):
     """Your role does not allow this."""
 
 
+class AccessChanged(NotAllowed):
+    """Your access has changed. Sign in again."""
+
+
 class SecondFactorMissing(ReviewError, status=403):
     """Your role needs a second factor. Set one up under “Second factor” in the account menu."""
 

@@ -27,7 +27,7 @@ from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
 from review.audit.trail import record_person, recording_events, require_own_act
 from review.common.provider_accounts import signs_in_elsewhere
-from review.errors import NotAllowed, SignsInElsewhere
+from review.errors import AccessChanged, SignsInElsewhere
 from review.models import PersonEvent, User
 from review.people.accounts import set_own_password
 
@@ -53,9 +53,9 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return super().pre_login(request, user, **options)
 
     def login(self, request: HttpRequest, user: User) -> None:
-        """Raises NotAllowed if the account's access ended while its second factor was asked for."""
+        """Raises AccessChanged if an admin ended the access while a second factor was awaited."""
         if request.session.pop(BEGUN_FOR, "") != user.get_session_auth_hash():
-            raise NotAllowed
+            raise AccessChanged
         super().login(request, user)
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:

@@ -93,7 +93,7 @@ class IdentityProvider(BaseModel):
             if isinstance(value, str):
                 return [value]
             if isinstance(value, Mapping):
-                value = [group for group, granted in value.items() if granted]
+                value = [group for group, granted in value.items() if granted is not None and granted is not False]
             if isinstance(value, list):
                 return [group for group in value if isinstance(group, str)]
         return []
@@ -140,7 +140,7 @@ def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
     """
     answers, addresses = [], set()
     for part in _parts(claims):
-        if "email" in part:
+        if part.get("email"):
             addresses.add(str(part["email"]).casefold())
         if "email_verified" in part:
             answers.append(str(part["email_verified"]).casefold())

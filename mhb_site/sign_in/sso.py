@@ -1,6 +1,7 @@
 """Sign-in through a provider of identities: allauth's adapter, and the addresses it needs."""
 
 import logging
+import traceback
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
@@ -12,7 +13,7 @@ from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
 from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
-from django.db import IntegrityError, OperationalError
+from django.db import DataError, Error
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 # What the site and Django answer in their own words. All else means claims that are missing, of
 # another type, too long or too deep, or no XML: allauth, parsers and the database raise many kinds
 # of errors, python3-saml even Exception itself.
-ANSWERED = (ShownError, Http404, PermissionDenied, SuspiciousOperation, OperationalError, IntegrityError)
+ANSWERED = (ShownError, Http404, PermissionDenied, SuspiciousOperation)
 SIGN_OUT = "saml_sls"
 MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
 
@@ -77,9 +78,12 @@ def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., H
         except ANSWERED:
             raise
         except Exception as error:
-            if is_disk_full(error):
+            is_of_database = isinstance(error, Error) and not isinstance(error, DataError)
+            if is_of_database or is_disk_full(error):
                 raise
-            log.warning("malformed claims of a provider: %s", type(error).__name__)  # its text quotes them
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            # Not its text, which quotes the claims.
+            log.warning("malformed claims of a provider: %s in %s", type(error).__name__, place.name)
             refusal: HttpResponseBase = _refusal(request, ProviderRefused())
             return refusal
 

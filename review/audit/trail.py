@@ -16,7 +16,7 @@ from django.db.models import Max, QuerySet, Subquery
 from django.utils import timezone
 
 from review.audit import chain_entries
-from review.errors import NotAllowed, TooManyOwnActs
+from review.errors import AccessChanged, TooManyOwnActs
 from review.models import Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Operator
 
@@ -98,7 +98,7 @@ def require_own_act(user: User, kind: Event.Kind | PersonEvent.Kind) -> None:
     """Raise TooManyOwnActs if this person has done so too often today.
 
     An event of a case counts wherever it was; one of an account, in the person's own. The lock
-    holds up the person's others: two at once must not both be the last. Raises NotAllowed, too.
+    holds up the person's others: two at once must not both be the last. Raises AccessChanged, too.
     """
     lock_own_account(user)
     done: QuerySet[Any] = Event.objects.filter(actor=user)
@@ -111,12 +111,12 @@ def require_own_act(user: User, kind: Event.Kind | PersonEvent.Kind) -> None:
 def lock_own_account(user: User) -> User:
     """The person's account, locked until the transaction ends.
 
-    Raises NotAllowed if their access has ended since `user` was loaded: while this waited, an admin
-    may have closed the account or given it another password or role.
+    Raises AccessChanged if their access has ended since `user` was loaded: while this waited, an
+    admin may have closed the account or given it another password or role.
     """
     me = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if me.get_session_auth_hash() != user.get_session_auth_hash() or not me.is_active:
-        raise NotAllowed
+        raise AccessChanged
     return me
 
 
