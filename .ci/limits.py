@@ -426,8 +426,8 @@ SECTIONS = {
         ),
         Row(
             "requests that a web process handles at once",
-            ("`threads` (`gunicorn.conf.py`, `manage.py serve`)",),
-            "8",
+            ("`threads` (`gunicorn.conf.py`; `manage.py serve`)",),
+            "8; 4",
             "further ones wait",
         ),
     ),

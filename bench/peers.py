@@ -306,7 +306,7 @@ def _measure(peer: Peer, reviews: int) -> Iterator[Result]:
     with peer.running() as group:
         clients = [Client(peer.port) for _ in range(USERS)]
         peer.sign_in(clients[0], 0)
-        peer.prepare(clients[0], WARM_UP + reviews * 2)
+        peer.prepare(clients[0], WARM_UP + reviews * 2 + USERS)
         _work(peer, clients[0], range(WARM_UP))
         used = processor.total_milliseconds(group)
         _work(peer, clients[0], range(WARM_UP, WARM_UP + reviews))
@@ -314,7 +314,7 @@ def _measure(peer: Peer, reviews: int) -> Iterator[Result]:
         yield without_goal(f"{peer.name}: processor time of a review, mean", used / reviews, "ms")
         for number, client in enumerate(clients[1:], 1):
             peer.sign_in(client, number)
-        yield from _waits_together(peer, clients, WARM_UP + reviews, reviews // USERS)
+        yield from _waits_together(peer, clients, WARM_UP + reviews, max(reviews // USERS, 1))
 
 
 def _waits_together(peer: Peer, clients: Sequence[Client], first: int, reviews: int) -> Iterator[Result]:

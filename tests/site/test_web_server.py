@@ -36,7 +36,7 @@ SLOW = {
     "stop in a chunk": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx",
 }
 DRIP = {"stop in the headers": b"X: y\r\n", "stop in the body": b"x", "stop in a chunk": b"x"}
-CLIENTS = 64  # of each kind; a process has 8 threads
+CLIENTS = 64  # of each kind; a process has 4 or 8 threads
 LARGE_FILE = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
 
 
