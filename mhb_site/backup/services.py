@@ -303,8 +303,9 @@ def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Ca
         for table in tables:
             path = folder / TABLES / f"{table.name}.jsonl.gz"
             count = table.insert(_lines(path))
-            if count != counts[table.name]["rows"]:
-                raise BackupError(f"{table.name} has {count} rows, and others in {MANIFEST}; nothing was restored.")
+            expected = counts[table.name]["rows"]
+            if count != expected:
+                raise BackupError(f"{table.name} has {count} rows, not {expected}; nothing was restored.")
             if count:
                 say(f"{table.name}: {count} rows")
     for table in tables:

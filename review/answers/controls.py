@@ -193,7 +193,8 @@ class FilledForm:
         """The numbers of the blocks that are shown with a question."""
         inside: set[int] = set()
         for row in self.questions:
-            inside.update(dict(row.blocks))
+            for number, _block in row.blocks:
+                inside.add(number)
         return frozenset(inside)
 
     @property

@@ -32,7 +32,7 @@ def _markdown_line(cells: Iterable[object]) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    """A value as plain text on one line, which ends no cell of a table."""
+    """A value on one line, without links, images, code and HTML, which ends no cell of a table."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(str(value).split()))
 
 
