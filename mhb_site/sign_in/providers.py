@@ -54,14 +54,13 @@ class IdentityProvider(BaseModel):
     @property
     def app(self) -> dict[str, Any]:
         """An entry of allauth's `SOCIALACCOUNT_PROVIDERS[protocol]["APPS"]`."""
-        # allauth looks providers of SAML up by their client id.
         if self.protocol == "openid_connect":
-            client = self.client_id
+            client, settings = self.client_id, {"oauth_pkce_enabled": True, **self.settings}
         else:
-            client = self.id
-        # A hospital's own network has names without a dot, which python3-saml would refuse.
-        advanced = {"allow_single_label_domains": True, **self.settings.get("advanced", {})}
-        settings = {"oauth_pkce_enabled": True, **self.settings, "advanced": advanced}
+            client = self.id  # by which allauth looks providers of SAML up
+            # A hospital's own network has names without a dot, which python3-saml would refuse.
+            advanced = {"allow_single_label_domains": True, **self.settings.get("advanced", {})}
+            settings = {**self.settings, "advanced": advanced}
         return {
             "provider_id": self.id,
             "name": self.name,

@@ -110,16 +110,14 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     offers: Offers = {}
     if posts_adopted_wording(request.POST):
         offers = wording_offers(anonymous_columns(turn.physician, turn.reviews))
-    form = turn.asks
-    if not turn.is_revealed:
-        form = form.first_look  # else a source would be filled in with the trap of the case
     # `over`: the revision that the physician chose to overwrite; `revision`: the one on the page.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(
         turn=turn,
         token=posted_token(request),
         revision=whole_number(revision, 9) or 0,
-        answers=answers_from_post(form, request.POST, offers, passage_texts(turn.shows.blocks)),
+        # By what is shown: else a source would be filled in with the trap that a first look hides.
+        answers=answers_from_post(turn.shows.form, request.POST, offers, passage_texts(turn.shows.blocks)),
         local=request.POST.get("local", ""),
     )
 

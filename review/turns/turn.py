@@ -280,10 +280,13 @@ class ReviewTurn:
         return consolidation.with_first_look(self.asks, answers, answers_from_json(self.first_look.answers))
 
     def answerable(self, answers: Answers) -> Answers:
-        """`answers` to what is asked now: nothing tells whether a first look hides the others."""
+        """`answers` without those to questions and rubrics that a first look hides.
+
+        They are left out, not refused: a refusal would tell which of them exist.
+        """
         if self.is_revealed:
             return answers
-        asked = {question.key for question in self.asks.first_look.questions}
+        asked = {question.key for question in self.shows.form.questions}
         questions = {key: answer for key, answer in answers.questions.items() if key in asked}
         return replace(answers, questions=questions, rubrics={})
 

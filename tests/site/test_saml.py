@@ -12,7 +12,7 @@ from allauth.socialaccount.providers import registry
 from allauth.socialaccount.providers.saml.provider import SAMLProvider
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import include, path
@@ -154,6 +154,7 @@ def test_whatever_a_library_raises_is_refused_in_words(rf: RequestFactory, error
         PermissionDenied(),
         SuspiciousOperation(),
         OperationalError(),
+        ProgrammingError(),
         ProviderAway(),
         OSError(errno.ENOSPC, "full"),
     ],
